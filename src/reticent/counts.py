@@ -4,8 +4,8 @@ Bits add up to counts, and counts add.
     >>> MeanCounts(reports=3, ones=1) + MeanCounts(reports=2, ones=2)
     MeanCounts(reports=5, ones=3)
 
-`count_reports` counts any iterable of reports with the standard library alone; `count_arrays` does the same
-for millions at a time with NumPy, which is loaded when it is used.
+`count_reports` counts any iterable of reports with the standard library; `count_arrays` millions at a time with
+NumPy.
 """
 
 from __future__ import annotations
@@ -42,16 +42,13 @@ ABOUT = (
 )
 """Whom counts are of, and thus estimates: said beside every estimate, since no interval covers that difference."""
 
-_BATCH = 1 << 18
-"""Reports per step of `count_arrays`: the keys of one step fit the cache."""
+_BATCH = 1 << 18  # reports per step of `count_arrays`: the keys of one step fit the cache
 
 
 @dataclass(frozen=True, slots=True)
 class MeanCounts:
     """
     The reports on a mean, and how many of them said 1.
-
-    Counts add, in any order and from anywhere: a shard, a partition, a late batch.
 
     >>> sum([MeanCounts(3, 1), MeanCounts(2, 2)])
     MeanCounts(reports=5, ones=3)
@@ -84,11 +81,10 @@ class MeanCounts:
 @dataclass(frozen=True, slots=True)
 class HistogramCounts:
     """
-    Per row, the reports that speak of it and how many of them said 1.
+    Per row, the reports about it and how many of them said 1.
 
-    For the Hadamard bit a row is a row of the matrix, and each report speaks of one. For dBitFlip a row is
-    a bucket, and a report of *d* bits speaks of *d* of them: `rows_per_report` says so, since without it
-    nobody could tell how many devices there were.
+    For the Hadamard bit a row is a row of the matrix, and each report is about one. For dBitFlip a row is a
+    bucket, and a report of *d* bits is about *d* of them, which is `rows_per_report`.
 
     >>> two_bits = HistogramCounts(reports=(2, 1, 1), ones=(1, 0, 1), rows_per_report=2)
     >>> (two_bits + two_bits).devices
@@ -153,13 +149,7 @@ Slice = tuple[int, tuple[str, ...]]
 
 
 def zero(metric: Metric) -> Counts:
-    """
-    The counts of `metric` before any report: what every sum of its counts can start from.
-
-    >>> from reticent.mechanisms import Buckets, HadamardBit
-    >>> zero(Metric("hours", HadamardBit(1, Buckets.even(24, 3)))).reports
-    (0, 0, 0, 0)
-    """
+    """The counts of `metric` before any report: where every sum of its counts can start."""
     return counts_from_rows(metric, ())
 
 
@@ -192,9 +182,9 @@ def fold(
     """
     The counts of every metric from tallies per cohort: reports, and ones at each place of the report.
 
-    What a bit speaks of depends on the cohort alone, so reports can be tallied per cohort first and sorted
-    into rows once. Where a report answers some of the metrics, `asked` has the number of reports about each,
-    by cohort and in plan order; the ones need no such care, since bits of other metrics are 0.
+    The row of a bit depends on the cohort alone, so reports can be tallied per cohort first and sorted into
+    rows once. Where a report answers some of the metrics, `asked` has the number of reports about each, by
+    cohort and in plan order; ones need no such care, since bits of other metrics are 0.
     """
     counts, offset = {}, 0
     for number, metric in enumerate(plan.metrics):
@@ -246,7 +236,6 @@ def count_reports(reports: Iterable[Report], plan: Plan) -> dict[Slice, dict[str
 
 
 def _add_bits(tally: list[int], bits: bytes) -> None:
-    """Add the first bits of some bytes, as many as the tally has places."""
     number = int.from_bytes(bits, "big") >> (8 * len(bits) - len(tally))
     for place in range(len(tally) - 1, -1, -1):
         tally[place] += number & 1
@@ -264,8 +253,8 @@ def count_arrays(
 
     `bits` is uint8[n, plan.report_bytes], the bytes as sent; `cohorts` is uint8[n], or None where the plan
     needs none; `asked` is uint8[n, plan.asked_bytes], or None where a report answers all metrics. No bit is
-    unpacked: each byte of the report is tallied with its cohort in a table of 256 × 256, and the table,
-    whatever n, is turned into ones per bit by one small matrix product.
+    unpacked: each byte of the report is tallied with its cohort in a table of 256 × 256, which one small matrix
+    product turns into ones per bit.
 
     >>> import numpy as np
     >>> from reticent.mechanisms import OneBitMean
@@ -317,7 +306,6 @@ def count_arrays(
 
 
 def _answered(report: Report, plan: Plan) -> int:
-    """The report's cohort (0 where the plan needs none), once it is clear that it answers this plan."""
     if (report.plan, report.version) != (plan.name, plan.version):
         raise ReportError(
             "version_mismatch",

@@ -6,8 +6,8 @@ The exceptions reticent raises on purpose.
     ├── PlanError          a plan that cannot be used; carries every problem found
     ├── ReportError        bytes that are not a report; carries a short code
     ├── StateError         a device's state file that cannot be opened
-    ├── UsageError         a slip of the program that a device is in, raised in debug mode only
-    ├── StoreError         a collector's store that cannot be opened, read or written just now
+    ├── UsageError         a mistake of a device's host program, raised in debug mode only
+    ├── StoreError         a collector's store that cannot be opened, read or written now
     ├── UnreachableError   a running collector that does not answer, or not as one (reticent.collector)
     ├── BatchTooLargeError a batch that a running collector does not take at once (reticent.collector)
     ├── MissingExtraError  a part of reticent whose optional dependency is not installed
@@ -51,7 +51,7 @@ class ParameterError(ReticentError, ValueError):
 @frozen()
 class Problem:
     """
-    A rule that a plan breaks: its place, what stands there and what to do.
+    A rule that a plan breaks: its place, the rule, the message and what to do.
 
     >>> print(Problem("metrics.app.epsilon", "range", "expected a number > 0, got 0.", "try 1.0"))
     metrics.app.epsilon: expected a number > 0, got 0.
@@ -93,11 +93,11 @@ class StateError(ReticentError):
 
 
 class UsageError(ReticentError):
-    """A program uses its device in a way that records nothing; raised where `debug=True`, and noted elsewhere."""
+    """A program uses its device in a way that records nothing; raised where `debug=True`, otherwise noted."""
 
 
 class StoreError(ReticentError):
-    """A store cannot be opened, read or written just now; what was not acknowledged can be retried."""
+    """A store cannot be opened, read or written now; what was not acknowledged can be retried."""
 
 
 class MissingExtraError(ReticentError, ImportError):

@@ -1,8 +1,8 @@
 """
-Numbers as people read them: no digit that the ± does not support, in a unit that suits their size.
+Numbers as text: no digit that the ± does not support, in a unit that suits their size.
 
-One rule for pages, charts and tables: the ± has two significant digits, the value stops at the same place, and
-the ends of an interval are rounded outwards, so that what is printed holds what was computed.
+One rule for pages, charts and tables: the ± has two significant digits, the value stops at the same place, and the
+ends of an interval are rounded outwards, so that the printed interval contains the computed one.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 from math import ceil, floor, inf, isfinite, log10
 from typing import NamedTuple
 
-MINUS = "\N{MINUS SIGN}"
-"""Stands before a number below 0: a hyphen is too short to see."""
+MINUS = "\N{MINUS SIGN}"  # before negative numbers
 
 _TIME = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"), (0.001, "ms"))
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
@@ -29,7 +28,7 @@ _SCALES: dict[str, tuple[tuple[tuple[float, str], ...], float, float]] = {
 
 def number(value: float, places: int = 0) -> str:
     """
-    A number with thousands set apart, a true minus sign, and never "−0"; `places` below 0 round to tens or more.
+    A number with thousands separators, a true minus sign, and never "−0"; `places` below 0 round to tens or more.
 
     >>> number(-1234.5, 1), number(-0.001, 1), number(1234567, -3)
     ('−1,234.5', '0.0', '1,235,000')
@@ -44,7 +43,7 @@ def number(value: float, places: int = 0) -> str:
 
 def places(half_width: float) -> int:
     """
-    Where a half-width has its second significant digit: so many places after the point, or before it.
+    The decimal place of a half-width's second significant digit.
 
     >>> [places(half_width) for half_width in (41_883_611, 312, 5.2, 0.05, 0.0999)]
     [-6, -1, 1, 3, 2]
@@ -53,7 +52,7 @@ def places(half_width: float) -> int:
 
 
 class Unit(NamedTuple):
-    """A unit that suits some numbers: how many of the plan's unit it is, and its name."""
+    """A unit that suits some numbers: its size in the plan's unit, and its name."""
 
     size: float = 1.0
     name: str = ""
@@ -61,7 +60,7 @@ class Unit(NamedTuple):
     @classmethod
     def of(cls, unit: str, largest: float) -> Unit:
         """
-        The unit in which people would say numbers up to `largest`.
+        The usual unit for numbers up to `largest`.
 
         >>> [Unit.of(unit, largest).name for unit, largest in (("byte", 314e6), ("second", 119), ("second", 120))]
         ['MB', 'seconds', 'min']
@@ -111,7 +110,7 @@ def figure(value: float, half_width: float, unit: str = "") -> str:
 
 def plural(unit: str, value: float = 2) -> str:
     """
-    A unit as it is said after a number. Symbols and free text stay as the plan has them.
+    A unit as it follows a number. Symbols and free text stay as the plan has them.
 
     >>> plural("second"), plural("second", 1), plural("entry"), plural("crash"), plural("MB")
     ('seconds', 'second', 'entries', 'crashes', 'MB')

@@ -25,8 +25,8 @@ def frozen(*hidden: str) -> Callable[[AClass], AClass]:
     """
     Make a class of its annotations and defaults, as `dataclass(frozen=True)` does.
 
-    An `__init__` or `__repr__` of the class's own stays; the first sets the fields with `freeze`. The fields named
-    `hidden` are neither shown nor compared.
+    An `__init__` or `__repr__` of the class's own stays; the first sets the fields with `freeze`. The fields
+    named `hidden` are neither shown nor compared.
 
     >>> @frozen()
     ... class Point:
@@ -82,7 +82,6 @@ def replace(value: AValue, **changes: object) -> AValue:
 
 
 def _init(owner: type, kinds: dict[str, str], defaults: dict[str, object]) -> Any:
-    """A function that takes each field by its place or name, and sets it."""
     parameters = [f"{name}=defaults['{name}']" if name in defaults else name for name in kinds]
     lines = [
         f"def __init__({', '.join(['self', *parameters])}):",
@@ -100,7 +99,7 @@ def _refuse(self: object, name: str, value: object = None) -> None:
 
 
 class _Fields:
-    """What the functions of `dataclasses` look for in a class, made when one of them does."""
+    """`__dataclass_fields__`, made when a function of `dataclasses` looks for it."""
 
     def __init__(self, kinds: dict[str, str], defaults: dict[str, object]) -> None:
         self._kinds = kinds

@@ -1,9 +1,8 @@
 """
-Small tables for notebooks: every word is escaped, every colour is the reader's own.
+Small HTML tables for notebooks (`_repr_html_`), with all text escaped.
 
-A notebook asks an object for `_repr_html_`. What it gets here is one piece that needs nothing around it: no
-style sheet, no script, no background. Text and bars take the colour of the page, so light and dark both
-work; a caption says what is shown and headers say of which row and column, for those who listen to it.
+Each is self-contained: no style sheet, no script, no background. Text and bars take the colour of the page, so light
+and dark both work; captions and header scopes serve screen readers.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ def table(
     totals: Iterable[Sequence[object]] = (),
 ) -> Safe:
     """
-    A table: the first cell of a row names it, the others are figures; `totals` stand below a line.
+    A table: the first cell of a row is its header, the others are figures; `totals` stand below a line.
 
-    Without `columns` there is no head: each row says what it is.
+    Without `columns` there is no head.
 
     >>> print(table("Heights", ["who", "cm"], [["Ada", 165]]).count('scope="row"'))
     1
@@ -71,21 +70,21 @@ def note(text: object) -> Safe:
 
 
 def folded(summary: object, inside: Safe) -> Safe:
-    """What opens on a click."""
+    """Content that opens on a click."""
     return Safe(f'<details><summary style="cursor:pointer">{safe(summary)}</summary>{inside}</details>')
 
 
 def under(name: object, more: object) -> Safe:
-    """A name with a line of small print below, if there is more to say."""
+    """A name with a line of small print below, if there is any."""
     small = f'<br><small style="font-weight:normal">{safe(more)}</small>' if more else ""
     return Safe(safe(name) + small)
 
 
 def bar(value: float, lower: float, upper: float, scale: tuple[float, float]) -> Safe:
     """
-    A value as a bar from 0, with its interval as a line across it; all bars of one `scale` compare.
+    A value as a bar from 0, with its interval as a line across it; bars of one `scale` compare.
 
-    The figures stand in the same row, so those who listen are spared the picture.
+    It is hidden from screen readers: the figures stand in the same row.
     """
     low, high = min(scale[0], 0.0), max(scale[1], 0.0)
     unit = (_BAR_WIDTH - 2) / ((high - low) or 1.0)

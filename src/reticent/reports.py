@@ -110,7 +110,7 @@ def pack_bits(bits: list[int]) -> bytes:
 
 def asked_places(plan: Plan, asked: bytes) -> int | None:
     """
-    The places of a report's bits that may be 1 where `asked` says which metrics it answers, as one number.
+    The places of a report's bits that may be 1 where `asked` is its bitmap of metrics, as one number.
 
     None when it is not the bitmap of a report of the plan: of another size, about more or fewer metrics than
     the plan asks at a time, or with a bit after the last metric.
@@ -136,7 +136,7 @@ def answers_asked(report: Report, plan: Plan) -> bool:
 
 
 class Verdict(StrEnum):
-    """What becomes of a report; the words are stable and stand on the wire."""
+    """What becomes of a report; the words are stable and used on the wire."""
 
     ACCEPTED = "accepted"
     UNKNOWN_PLAN = "unknown_plan"
@@ -206,7 +206,7 @@ def to_ndjson(reports: Iterable[Report]) -> bytes:
 
 
 def from_ndjson(data: bytes) -> Iterator[Report | ReportError]:
-    """Each line's report, or the error that says why it is none; empty lines are passed over."""
+    """Each line's report, or the error that says why it is none; empty lines are skipped."""
     for line in data.split(b"\n"):
         if line.strip():
             try:
@@ -217,13 +217,12 @@ def from_ndjson(data: bytes) -> Iterator[Report | ReportError]:
 
 @dataclass(frozen=True, slots=True)
 class PackedHeader:
-    """What stands before the records of a packed batch."""
+    """The header of a packed batch."""
 
     plan: str
     version: int
     width: int
-    start: int
-    """Where the first record begins."""
+    start: int  #: Where the first record begins
     reports: int
 
 

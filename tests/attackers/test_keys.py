@@ -193,7 +193,7 @@ def test_a_key_over_its_rate_is_held_back_whatever_it_sends(attack: Any, tools: 
         key = target.texts["ingest"]
         answer = target.service.post(too_many, "application/x-ndjson", key)
         assert (answer.status, answer.json["code"]) == (413, "too_large")
-        assert answer.json["detail"] == "This key may send 2 reports a second, and 20 in a batch."
+        assert answer.json["detail"] == "This key may send 2 reports a second, and 20 per batch."
         assert target.service.post(most, "application/x-ndjson", key).status == 202
         for kind, body in (
             ("application/json", tools.to_json(reports[0])),

@@ -212,7 +212,7 @@ def test_texts_in_a_warning_and_labels_of_keys_change_no_element(warned: Any, na
     """Uneven buckets are named with the plan's unit, keys with their label: both are texts of others."""
     hostile, plain = warned(PAYLOADS[name]), warned("minute")
     for path in WARNED:
-        assert any("than chance gives" in text for text in plain[path].texts), path
+        assert any("than chance explains" in text for text in plain[path].texts), path
         check_harmless(hostile[path])
         assert skeleton(hostile[path]) == skeleton(plain[path]), path
     assert sum("minute" in text for text in plain["/health"].texts) >= 2, "the label and the unit are there"

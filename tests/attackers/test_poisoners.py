@@ -233,7 +233,7 @@ def test_liars_who_gather_are_pointed_out(collected: Callable[..., Poisoned]) ->
     """On the page of the metric, on the health page and in JSON; with the buckets that they push, named."""
     clean, poisoned = collected(False), collected(True)
     assert (clean.health["uneven"], "Cohorts" in clean.health["worries"]) == ([], False)
-    assert all("than chance gives" not in page for page in clean.pages.values())
+    assert all("than chance explains" not in page for page in clean.pages.values())
     assert all(clean.estimates[name]["balance"]["even"] for name in ("rows", "windows"))
 
     assert "Cohorts" in poisoned.health["worries"]
@@ -247,10 +247,10 @@ def test_liars_who_gather_are_pointed_out(collected: Callable[..., Poisoned]) ->
     assert [row["reports"] for row in found["over"] if row["row"] == TARGET] == [counts.reports[TARGET]]
     for name in ("windows", "health"):
         said = poisoned.pages[name]
-        assert f"2 to 3 ({counts.reports[TARGET]:,}, where {counts.devices / 4:,.0f} are due)" in said
-        assert "more than chance gives" in said
-        assert "every lie about a mean, leave no trace" in said
-    assert "than chance gives" not in poisoned.pages["rows"]
+        assert f"2 to 3 ({counts.reports[TARGET]:,}, {counts.devices / 4:,.0f} expected)" in said
+        assert "more than chance explains" in said
+        assert "every false answer about a mean, leave no trace" in said
+    assert "than chance explains" not in poisoned.pages["rows"]
     assert "balance" not in poisoned.estimates["mean"]
 
 

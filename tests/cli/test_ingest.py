@@ -91,7 +91,7 @@ def test_bad_lines_are_named_and_stop_no_good_one(run: Run, url: str, tmp_path: 
     assert stored(url) == 4
     shown = run("ingest", file, "--store", url)
     assert shown.exit_code == 3
-    assert "line 3: malformed: The body is not exactly a report of this plan.\n" in shown.stderr
+    assert "line 3: malformed: The body is not a valid report of this plan.\n" in shown.stderr
 
 
 def test_bad_records_of_a_packed_batch_are_named(run: Run, url: str, tmp_path: Path) -> None:
@@ -309,9 +309,9 @@ def test_what_a_collector_does_not_take_is_said_in_a_line(
     (tmp_path / "unknown").write_text("reticent_ingest_unknown")
     address = f"http://127.0.0.1:{collector.port}"
     for options, word in (
-        ((), "it needs a key"),
-        (("--key-file", tmp_path / "unknown"), "does not know this key"),
-        (("--key-file", tmp_path / "reader"), "may not do that"),
+        ((), "a key is required"),
+        (("--key-file", tmp_path / "unknown"), "the key is unknown or revoked"),
+        (("--key-file", tmp_path / "reader"), "does not allow that"),
     ):
         refused = run("ingest", tmp_path / "reports", "--url", address, *options)
         assert refused.exit_code == 1

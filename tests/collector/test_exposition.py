@@ -171,9 +171,9 @@ def test_a_day_of_several_rounds_is_pooled_and_compared_as_results_do(store: Rou
     assert (day.period.every, len(day.period.rounds)) == ("day", 4)
     for part in ("value", "lower", "upper"):
         where = ("hours", "", "", "", "", "", "")
-        assert samples(store, f"estimate_{part}")[where] == getattr(day.estimate, part)
-        assert samples(store, f"change_{part}")[where] == getattr(change.estimate, part)
-    assert len(samples(store, "cohort_p_value")) > 0
+        assert samples(store, f"estimate_{part}", results)[where] == getattr(day.estimate, part)
+        assert samples(store, f"change_{part}", results)[where] == getattr(change.estimate, part)
+    assert len(samples(store, "cohort_p_value", results)) > 0
 
 
 def test_what_is_remembered_of_a_sealed_period_gives_way_to_the_next(store: RoundStore[object]) -> None:

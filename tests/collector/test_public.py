@@ -241,11 +241,11 @@ def test_a_crowd_leaves_room_for_those_with_a_key(
 @pytest.mark.parametrize(
     ("method", "path", "status", "words"),
     [
-        ("GET", "/nowhere", 404, "There is nothing at this address"),
+        ("GET", "/nowhere", 404, "Page not found"),
         ("GET", "/v1/reports", 405, "This address is not a page"),
         ("POST", "/health", 405, "This address is not a page"),
-        ("GET", "/v1/estimates?plan=nope", 404, "There is nothing at this address"),
-        ("GET", "/v1/estimates", 400, "This request cannot be answered"),
+        ("GET", "/v1/estimates?plan=nope", 404, "Page not found"),
+        ("GET", "/v1/estimates", 400, "This request is invalid"),
         ("GET", "/public/nope", 404, "There is no such plan"),
     ],
 )
@@ -273,7 +273,7 @@ def test_other_refusals_have_pages_too(published: tuple[Any, Place], monkeypatch
     assert b"too large" in service.call("POST", "/login", b"key=" + b"x" * 5000, form).body
     refused = service.call("POST", "/logout", b"", {**form, "Origin": "https://elsewhere.example"})
     assert refused.status == 403
-    assert b"You cannot open this page" in refused.body
+    assert b"Access denied" in refused.body
     monkeypatch.setattr(Readers, "most_waiting", -Readers.threads)
     busy = service.call("GET", "/v1/plans", None, {**BROWSER, **key})
     assert (busy.status, busy.headers["retry-after"]) == (503, "5")

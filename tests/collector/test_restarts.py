@@ -145,7 +145,7 @@ def test_by_a_file_comes_a_proxy_and_so_it_needs_keys(tmp_path: Path, has_keys: 
 def test_what_does_not_listen_is_said_so(tmp_path: Path) -> None:
     service = Service(tmp_path, usage())
     with socket.socket() as connection, handed(service, connection, status=1) as process:
-        wait_for(process, "LISTEN_FDS: expected a listening stream socket, and file 3 is none.")
+        wait_for(process, "LISTEN_FDS: expected a listening stream socket, but file 3 is not one.")
         process.wait(30)
 
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.dashboard import charts
+from reticent.dashboard.charts import svg
 from reticent.estimates import CumulativeEstimate
 
 Tree = ElementTree.Element
@@ -167,7 +168,7 @@ def test_colours_of_a_file_are_those_of_the_pages() -> None:
     style = (files("reticent.dashboard") / "static" / "dashboard.css").read_text()
     assert tuple(re.findall(r"--shade-\d: light-dark\((#\w+)", style)) == charts.PALETTE
     assert len(set(charts.PALETTE)) == len(charts.PALETTE)
-    looks = {(colour, charts.DASHES[place], place % 4) for place, colour in enumerate(charts.PALETTE)}
+    looks = {(colour, svg.DASHES[place], place % 4) for place, colour in enumerate(charts.PALETTE)}
     assert len({look[1:] for look in looks}) == 4, "four forms tell lines apart without any colour"
 
 
@@ -304,7 +305,7 @@ def test_ticks_are_round_evenly_spaced_and_cover_the_range(low: float, width: fl
     high = low + width
     if not high - low > 1e-12 * max(abs(low), abs(high)) * 1e4:
         return
-    values = charts.ticks(low, high, most)
+    values = svg.ticks(low, high, most)
     step = values[1] - values[0]
     assert values[0] <= low + 1e-6 * step
     assert values[-1] >= high - 1e-6 * step
@@ -319,7 +320,7 @@ def test_ticks_are_round_evenly_spaced_and_cover_the_range(low: float, width: fl
 def test_times_are_inside_few_increasing_and_named_after_themselves(
     start: int, length: int, most: int
 ) -> None:
-    labels = charts.time_ticks(start, start + length, most)
+    labels = svg.time_ticks(start, start + length, most)
     assert len(labels) <= most + 2
     assert [at for at, _ in labels] == sorted({at for at, _ in labels})
     for at, text in labels:

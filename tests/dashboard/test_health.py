@@ -54,7 +54,7 @@ def row(page: Page, begins: str) -> list[str]:
 def test_what_calls_for_a_look(seen: Seen, change: dict[str, Any], worries: list[str]) -> None:
     twin, page = seen(**change)
     assert twin["worries"] == worries
-    assert (f"Worth a look: {', '.join(worries)}." in page.texts) is bool(worries)
+    assert (f"Needs attention: {', '.join(worries)}." in page.texts) is bool(worries)
 
 
 def test_a_share_is_of_all_that_came_and_codes_are_listed_by_frequency(seen: Seen) -> None:
@@ -114,7 +114,7 @@ def test_slots_of_workers_add_up_and_a_day_is_kept() -> None:
     for minute in range(3000):
         first.note(60.0 * minute, seal_delay=1.0, accepted=minute, late=0)
         second.note(60.0 * minute, accepted=2 * minute, late=minute)
-    slots = merged([first.slots, [asdict(slot) for slot in second.slots]])
+    slots = merged([first.slots, second.slots])
     assert len(slots) == 144
     assert {(slot.accepted, slot.late, slot.seal_delay) for slot in slots} == {(30, 10, 1.0)}
     assert [slot.start for slot in slots] == [600 * place for place in range(300 - 144, 300)]

@@ -72,10 +72,10 @@ HADAMARD = Metric("rows", HadamardBit(1, Buckets.even(7, 7)), unit="hour")
         (
             SIXTEEN,
             [1000, *[100] * 15],
-            "0 to 1 (1,000, where 156 are due) are more than chance gives, at odds",
+            "0 to 1 (1,000, 156 expected) are more than chance explains, at odds",
         ),
-        (SIXTEEN, [0, *[1000] * 15], "0 to 1 (0, where 938 are due) are fewer than chance gives"),
-        (HADAMARD, [100] * 7 + [400], "row 7 of the Hadamard matrix (400, where 138"),
+        (SIXTEEN, [0, *[1000] * 15], "0 to 1 (0, 938 expected) are fewer than chance explains"),
+        (HADAMARD, [100] * 7 + [400], "row 7 of the Hadamard matrix (400, 138 expected"),
     ],
 )
 def test_uneven_cohorts_are_named_by_what_is_pushed_or_else_what_lacks(
@@ -92,7 +92,7 @@ def uneven(metric: Metric, reports: list[int]) -> str:
 
 def test_of_many_uneven_cohorts_three_are_named() -> None:
     sentence = uneven(SIXTEEN, [*[1000] * 5, *[100] * 11])
-    assert sentence.count("are due") == 3
+    assert sentence.count("expected") == 3
     assert "and 2 others are more" in sentence
 
 

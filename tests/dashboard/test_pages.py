@@ -310,8 +310,9 @@ def test_a_link_names_a_period_by_its_date_and_lasts(world: Any) -> None:
     day = datetime.fromtimestamp(oldest.start, UTC).strftime("%Y-%m-%d")
     twin = world.get(f"{METRIC}/starts.json?rounds=1&at={day}").json()
     assert twin["histogram"] == oldest.to_dict()
-    by_number = world.get(f"{METRIC}/starts.json?rounds=1&round={FIRST + 2}").json()
-    assert by_number["histogram"]["round"] == FIRST + 2
+    at = datetime.fromtimestamp((FIRST + 2) * 21_600, UTC).strftime("%Y-%m-%dT%H:%M")
+    one_round = world.get(f"{METRIC}/starts.json?rounds=1&every=round&at={at}").json()
+    assert one_round["histogram"]["round"] == FIRST + 2
     gone = world.get(f"{METRIC}/starts?at=2025-01-01")
     assert gone.status == 200
     assert "No figure at 1 Jan 2025" in gone.text
@@ -370,7 +371,7 @@ def test_the_privacy_card_is_in_plain_words_and_in_the_twin(world: Any) -> None:
     assert float(by_name["group apps"][0]) >= card.groups["apps"].round
     assert any(CLAIMS["lifetime"].says(card.lifetime) in text for text in page.texts)
     assert twin["privacy"]["any_history"] is None
-    assert any("That a device takes part is public" in text for text in page.texts)
+    assert any("Not hidden: that a device takes part" in text for text in page.texts)
     assert [info["round"] for info in twin["rounds"]] == [info.key.round for info in world.store.rounds()]
 
 
@@ -421,11 +422,13 @@ def test_what_more_rounds_are_worth_depends_on_how_a_plan_is_answered(
     number = world.plan.round_at(world.now) - 1
     world.answer(SdkFleet(world.plan, 80, seed=2), number, {"minutes": [4] * 80})
     metric, plan = world.get("/plans/small/metrics/minutes").text, world.get("/plans/small").text
-    assert ("because devices remember their answers" in metric) is not sampled
-    assert ("answers are drawn again in each window" in metric) is sampled
-    assert ("its cohort, one byte for ever" in plan) is not sampled
-    assert ("does not hold for two: each loses as much again" in plan.replace("&#39;", "'")) is sampled
-    assert "Network addresses are neither kept" in plan
+    assert ("because devices memoize their answers" in metric) is not sampled
+    assert ("each window draws new answers" in metric) is sampled
+    assert ("its cohort, one byte that never changes" in plan) is not sampled
+    assert (
+        "does not cover two: each window adds the same loss again" in plan.replace("&#39;", "'")
+    ) is sampled
+    assert "Network addresses are neither stored" in plan
 
 
 def test_reports_that_no_honest_fleet_sends_are_pointed_out(make_world: Callable[..., Any]) -> None:
@@ -439,7 +442,7 @@ def test_reports_that_no_honest_fleet_sends_are_pointed_out(make_world: Callable
     assert latest["consistent"] is False
     assert latest["value"] > latest["upper"] == 360
     page = world.get("/plans/small/metrics/minutes").text
-    assert "No truth within the range explains these reports" in page
+    assert "No true value within the range explains these reports" in page
     assert "<b>odd</b>" in page
     assert "<b>odd</b>" in world.get("/").text
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.dashboard.conftest import World
 
+from reticent.dashboard import labels
 from reticent.errors import StoreError
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
@@ -16,7 +17,7 @@ from reticent.results import LruCache, Period
 from reticent.stores import Layout, RoundKey
 
 METRIC = "/plans/app-usage/metrics"
-UNEVEN = "than chance gives"
+UNEVEN = "than chance explains"
 
 MINUTES = """
 min_reports = 1
@@ -129,8 +130,9 @@ def test_a_round_of_another_unit_is_shown_with_its_like(make_world: Callable[...
     now = world.plan.round_at(world.now)
     for plan, number in ((world.plan, now - 4), (world.plan, now - 3), (newer, now - 2)):
         world.answer(SdkFleet(plan, 40, seed=1), number, {"minutes": [100] * 40})
-    for query, rounds in (("?every=round", [now - 2]), (f"?round={now - 4}", [now - 3, now - 4])):
-        twin = world.get(f"{METRIC}/minutes.json{query}").json()
+    early = labels.address(world.plan.round(now - 4).start, "round")
+    for query, rounds in (("", [now - 2]), (f"&at={early}", [now - 3, now - 4])):
+        twin = world.get(f"{METRIC}/minutes.json?every=round{query}").json()
         assert [point["round"] for point in twin["medians"]] == rounds
 
 
@@ -139,10 +141,10 @@ def test_a_round_of_another_unit_is_shown_with_its_like(make_world: Callable[...
     [
         ([10, 10, 10, 10], 1, ""),
         ([10, 10, 10, 10], 2, ""),
-        ([10, 10], 3, "ended 12 h 1 min ago, 2 are missing"),
+        ([10, 10], 3, "ended 12 h 1 min ago, 2 rounds are missing"),
         ([10, 10, 10, 5], 1, ""),
         ([10, 10, 10, 4], 1, "has 4 reports; 10 are usual"),
-        ([], 1, "No report has come yet"),
+        ([], 1, "No report has arrived yet"),
     ],
 )
 def test_silence_and_a_loss_of_devices_are_told(
@@ -166,7 +168,7 @@ def test_a_plan_says_that_it_expired_after_its_last_day(make_world: Callable[...
 
 def test_a_plan_without_reports_has_pages_all_the_same(make_world: Callable[..., World]) -> None:
     world = make_world()
-    assert "No report has come yet" in world.get("/").text
+    assert "No report has arrived yet" in world.get("/").text
     assert "No round yet" in world.get("/plans/app-usage").text
     for metric in ("editor_seconds", "editor_spread"):
         answer = world.get(f"{METRIC}/{metric}")
@@ -219,7 +221,7 @@ def test_the_pages_point_at_the_newest_uneven_round(make_world: Callable[..., Wo
     assert "Cohorts" in twin["worries"]
     page = world.get("/health")
     assert page.text.count(UNEVEN) == 2
-    assert "row 3 of the Hadamard matrix (300, where 9 are due)" in page.text
+    assert "row 3 of the Hadamard matrix (300, 9 expected)" in page.text
     links = [address for address in page.page.addresses if "?every=round" in address]
     assert [link.partition("?")[0] for link in links] == [f"{METRIC}/editor_spread", f"{METRIC}/starts"]
     for address in links:

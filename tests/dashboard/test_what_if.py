@@ -27,7 +27,7 @@ def test_untouched_it_is_the_plan_as_served(world: Any) -> None:
     assert twin["served"] == twin["chosen"]
     assert twin["devices"] == 400, "the fleet that answers"
     assert twin["lifetime_added"] == 0
-    assert "What to change in plan.toml" not in world.get(PAGE).text
+    assert "Changes to plan.toml" not in world.get(PAGE).text
 
 
 def test_another_epsilon_flip_and_range_are_those_of_such_a_plan(world: Any) -> None:

@@ -62,7 +62,7 @@ def test_a_sampled_answer_is_shown_in_the_round_that_is_picked(
     assert sum(given.is_asked for given in shown.answers) == 2
     assert all(given.bits == "0" * len(given.bits) for given in shown.answers if not given.is_asked)
     assert "not asked in this report" in str(shown)
-    assert "Drawn for this window alone" in str(shown)
+    assert "Drawn for this window only" in str(shown)
     for _ in range(5):
         clock.advance(SECONDS)
         device.flush()
@@ -78,7 +78,7 @@ def test_where_nothing_is_kept_there_is_an_example(consent: Consent, device_of: 
     assert first.state == "example"
     assert first.body != second.body, "of devices that do not exist"
     assert json.loads(first.body)["plan"] == "app-usage"
-    assert "Nothing is kept" in str(first)
+    assert "Nothing is recorded" in str(first)
 
 
 def test_under_local_it_says_that_nothing_is_sent(device_of: Make) -> None:

@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HERE, Make, Query, with_epsilon
+from tests.shared.devices import HERE, Make, Query, settled, with_epsilon
 
 from reticent.device import Device, Policy
 from reticent.errors import StateError
@@ -151,6 +151,7 @@ def test_a_broken_file_is_quarantined_and_never_redrawn_in_silence(
     assert transport.reports == []
     clock.advance(21_600)
     device.flush()
+    settled(device)
     assert [report.round for report in transport.reports] == [HERE + 1]
 
 
@@ -310,11 +311,11 @@ def test_a_locked_file_says_so(device_of: Make, state: Path) -> None:
 def test_a_place_that_cannot_be_a_file(plan: Plan, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    with pytest.raises(StateError, match="expected a file"):
+    with pytest.raises(StateError, match="expected a regular file"):
         Device(plan, folder, consent="granted", policy=Policy.unlimited())
     with pytest.raises(StateError, match="expected a folder"):
         Device(plan, tmp_path / "missing" / "state", consent="granted", policy=Policy.unlimited())
-    with pytest.raises(StateError, match="expected a file"):
+    with pytest.raises(StateError, match="expected a regular file"):
         Device(plan, "/dev/null", consent="granted", policy=Policy.unlimited())
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     with pytest.raises(StateError):

@@ -45,7 +45,7 @@ def test_a_full_disk_at_construction_says_so(run: Run) -> None:
     try:
         device(Path("state"))
     except StateError as error:
-        assert "cannot be made" in str(error), error
+        assert "cannot be created" in str(error), error
     else:
         raise AssertionError
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
@@ -112,10 +112,10 @@ def test_read_only_places_say_so(run: Run) -> None:
             except StateError as error:
                 return str(error)
         os.chmod(folder / "state", 0o400)
-        assert "may read and write" in refused()
+        assert "read and write permission" in refused()
         os.chmod(folder / "state", 0o600)
         os.chmod(folder, 0o500)
-        assert "may write in" in refused()
+        assert "write permission" in refused()
         os.chmod(folder, 0o700)
         assert refused() is None
         os._exit(0)

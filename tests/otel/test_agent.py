@@ -245,10 +245,10 @@ def test_what_cannot_be_used_is_named_once_without_a_value(caplog: pytest.LogCap
             it.export(counter("request.seconds", 4321, delta=True, unit="ms"))
         assert it.box.values() == {}
     assert [record.getMessage() for record in caplog.records] == [
-        "reticent: nothing is kept of open.files: an up-down counter must be exported as a running total",
-        "reticent: nothing is kept of unknown: plan app-usage has no metric for it",
-        "reticent: nothing is kept of files.saved: it is a summary",
-        "reticent: nothing is kept of request.seconds: its unit is 'ms', that of metric request_seconds is "
+        "reticent: instrument open.files is not used: an up-down counter must be exported as a running total",
+        "reticent: instrument unknown is not used: plan app-usage has no metric for it",
+        "reticent: instrument files.saved is not used: it is a summary",
+        "reticent: instrument request.seconds is not used: its unit is 'ms', that of metric request_seconds is "
         "'second', and no scale is given",
     ]
 
@@ -285,7 +285,7 @@ def test_a_running_histogram_has_a_mean_and_no_largest_value(caplog: pytest.LogC
             "request_seconds": 4
         }
     (record,) = caplog.records
-    assert "do not have the largest value" in record.getMessage()
+    assert "lack the maximum" in record.getMessage()
 
 
 def test_a_running_histogram_that_falls_is_only_remembered() -> None:
@@ -348,7 +348,7 @@ where = { command = "build" }
         ("[[route]]\ninstrument = 'a'\nmetric = 'slowest'\nscale = 'much'", "scale: expected a number > 0"),
         ("[[route]]\ninstrument = 'a'\nmetric = 'slowest'\nattribute = 'b'", "attribute: expected"),
         ("[[route]]\ninstrument = 'a'\nmetric = 'command'", "attribute: expected"),
-        ("[[route]]\ninstrument = 'a'\nmetric = 'slowest'\nwhere = { a = 1 }", "a table of texts"),
+        ("[[route]]\ninstrument = 'a'\nmetric = 'slowest'\nwhere = { a = 1 }", "a table of strings"),
         ("not toml", "a TOML file"),
     ],
 )

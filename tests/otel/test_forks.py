@@ -100,8 +100,8 @@ def test_without_care_the_parents_increase_would_be_counted_by_every_worker(
 ) -> None:
     """The test above can fail: an exporter that does not know of forks counts 1,000 three times."""
     script = """
-    PrivateMetricExporter.after_fork_in_child = lambda exporter: None
-    PrivateMetricExporter.before_fork = lambda exporter: None
+    forks.Inheritance.after_fork_in_child = lambda inheritance: None
+    forks.Inheritance.before_fork = lambda inheritance: None
     provider = set_up()
     requests = provider.get_meter("app").create_counter("requests")
     requests.add(1000)

@@ -202,7 +202,10 @@ def test_another_unit_is_not_guessed_at(caplog: pytest.LogCaptureFixture) -> Non
             time.add(4_812)
             assert it.export() == {}
     assert len(caplog.records) == 1
-    assert "editor.seconds: its unit is 'ms', that of metric editor_seconds is 'second'" in caplog.text
+    assert (
+        "editor.seconds is not used: its unit is 'ms', that of metric editor_seconds is 'second'"
+        in caplog.text
+    )
     assert "4812" not in caplog.text
 
 
@@ -225,7 +228,7 @@ def test_unmapped_instruments_are_named_once_and_never_with_a_value(caplog: pyte
             it.export()
     warnings = [record.getMessage() for record in caplog.records if record.name.startswith("reticent")]
     assert warnings == [
-        f"reticent: nothing is kept of {name}: plan app-usage has no metric for it"
+        f"reticent: instrument {name} is not used: plan app-usage has no metric for it"
         for name in ("http.requests", "cpu.temperature")
     ]
     assert "987" not in caplog.text
@@ -349,4 +352,4 @@ def test_cumulative_counters_and_deltas_of_levels_are_refused(caplog: pytest.Log
         provider.shutdown()
     warnings = [record.getMessage() for record in caplog.records]
     assert len(warnings) == 3
-    assert all("does not ask for the temporality" in line for line in warnings)
+    assert all("does not use the temporality" in line for line in warnings)

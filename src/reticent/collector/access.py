@@ -1,4 +1,4 @@
-"""Who may do what: keys in headers, sessions in cookies, how fast each key may send, and logging in."""
+"""Access: keys in headers, sessions in cookies, the rate of each key, and logging in."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ REFRESH_SECONDS = 5.0
 SESSION_SECONDS = 12 * 3600
 COOKIE = "reticent_session"
 LONGEST_FORM = 4096
-MOST_SECONDS = 10.0
-"""How many seconds' worth of its rate a key may bring at once, and so how long it may have to wait."""
+MOST_SECONDS = 10.0  # of a key's rate that one request may use, and so the longest wait
 
 _LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 
@@ -38,11 +37,11 @@ Header = tuple[bytes, bytes]
 
 class Allowance:
     """
-    What one key may send: a bucket that `rate` reports a second fill, up to one second's worth of them.
+    What one key may send: a bucket that fills with `rate` reports a second, up to one second's worth.
 
-    A request is taken while the bucket is not empty, and takes out as many as it has reports, so a batch may
-    leave a debt behind. No request has more than ten seconds' worth. So whoever is refused waits for ten
-    seconds at most, and within any *t* seconds a key brings fewer than rate · (t + 11) reports.
+    A request is admitted while the bucket is not empty, and takes out its number of reports, so a batch may leave
+    a debt. No request has more than ten seconds' worth. So a refused client waits for ten seconds at most, and
+    within any *t* seconds a key sends fewer than rate · (t + 11) reports.
     """
 
     __slots__ = ("_at", "_level", "_rate", "most")
@@ -50,11 +49,10 @@ class Allowance:
     def __init__(self, rate: float, now: float) -> None:
         self._rate = self._level = rate
         self._at = now
-        self.most = max(1, int(rate * MOST_SECONDS))
-        """Reports that one request may bring."""
+        self.most = max(1, int(rate * MOST_SECONDS))  # reports of one request
 
     def spend(self, reports: int, now: float) -> int:
-        """Take out as many; returns 0, or the seconds after which to try again when there is none left."""
+        """Take reports out; returns 0, or the seconds to wait when the bucket is empty."""
         self._level = min(self._rate, self._level + (now - self._at) * self._rate)
         self._at = now
         if self._level <= 0:
@@ -64,22 +62,22 @@ class Allowance:
 
 
 class KeySource(Protocol):
-    """Where keys are read."""
+    """Where keys are read from."""
 
     def keys(self) -> list[Key]:
-        """All keys, revoked ones too; `StoreError` when they cannot be read just now."""
+        """All keys, revoked ones too; `StoreError` when they cannot be read."""
 
 
 class Access:
     """
-    The keys of a store, looked up by hash and read anew every few seconds.
+    The keys of a store, looked up by hash and read again every few seconds.
 
-    Where a store never had a key, everything is open to this machine: to requests whose Host is a name of it,
-    since a page from elsewhere can make its own name lead here (DNS rebinding). `serve` refuses to listen
-    beyond loopback then. Revoking the last key opens nothing.
+    A store that never had a key is open to this machine: to requests whose Host names it, since a page from
+    elsewhere can make its own name resolve here (DNS rebinding). `serve` refuses to listen beyond loopback then.
+    Revoking the last key opens nothing.
 
-    What is looked up is the SHA-256 of what was sent, so that neither the look-up nor the comparison takes a
-    time that tells of the right key.
+    The look-up is by SHA-256 of what was sent, so neither the look-up nor the comparison leaks the right key
+    through its timing.
     """
 
     def __init__(
@@ -91,32 +89,20 @@ class Access:
         secret: bytes | None = None,
     ) -> None:
         self._store = store
-        self.rate = rate
-        """Reports a second that each key may send; 0 for as many as it likes."""
+        self.rate = rate  # reports a second of each key; 0: no limit
         self._clock, self._steady = clock, steady
         self._keys: dict[bytes, Key] = {}
-        self._all: tuple[Key, ...] = ()
-        self._is_open = False
+        self.all_keys: tuple[Key, ...] = ()  # revoked ones too; never a secret
+        self.is_open = False  # whether no key is needed
         self._secret = secret or secrets.token_bytes(32)
         self._read_at = float("-inf")
-        self.readings = 0
-        """How often the keys were read: what was allowed by an earlier reading is looked up again."""
+        self.readings = 0  # how often keys were read: what an earlier reading allowed is checked again
         self._lock = threading.Lock()
         self._allowances: dict[str, Allowance] = {}
         self.refresh()
 
-    @property
-    def is_open(self) -> bool:
-        """Whether no key is needed."""
-        return self._is_open
-
-    @property
-    def all_keys(self) -> tuple[Key, ...]:
-        """What is kept of every key of the store, those revoked among them."""
-        return self._all
-
     def refresh(self) -> None:
-        """Read the keys anew; those known stay when the store cannot be read."""
+        """Read the keys again; the known ones stay when the store cannot be read."""
         try:
             keys = self._store.keys()
         except StoreError:
@@ -124,8 +110,8 @@ class Access:
         finally:
             self._read_at = self._steady()
         self._keys = {key.hash: key for key in keys if key.active}
-        self._all = tuple(keys)
-        self._is_open = not keys
+        self.all_keys = tuple(keys)
+        self.is_open = not keys
         self.readings += 1
 
     def is_stale(self) -> bool:
@@ -141,7 +127,7 @@ class Access:
                 log_fault("keys-failed", error)
 
     def key_of(self, headers: Iterable[Header]) -> Key | None:
-        """The key in the Authorization header; None when there is none or it is not known."""
+        """The key in the Authorization header; None when there is none or it is unknown."""
         for name, value in headers:
             if name == b"authorization":
                 scheme, _, text = value.partition(b" ")
@@ -150,27 +136,27 @@ class Access:
         return None
 
     def known(self, text: bytes) -> Key | None:
-        """The active key that a text is."""
+        """The active key with this secret."""
         digest = sha256(text).digest()
         key = self._keys.get(digest)
         return key if key is not None and hmac.compare_digest(key.hash, digest) else None
 
     def require(self, headers: Iterable[Header], roles: tuple[str, ...]) -> Key | None:
         """
-        The key that allows a request, in its header or behind a session; None where everything is open.
+        The key that allows a request, from its header or its session; None where no key is needed.
 
-        Raises 401 or 403. For those who read: a cookie comes with whatever a browser is made to send.
+        Raises 401 or 403. For reading only: a browser attaches cookies to any request a page makes it send.
         """
         key = None if self.is_open else self.key_of(headers) or self._session_of(headers)
         self.allow(key, roles, headers)
         return key
 
     def allow(self, key: Key | None, roles: tuple[str, ...], headers: Iterable[Header]) -> None:
-        """Raise 401 without a key, 403 with one of another role; where everything is open, look at the host."""
+        """Raise 401 without a key, 403 for the wrong role; where no key is needed, check the Host."""
         if self.is_open:
             if not any(name == b"host" and _LOCAL.fullmatch(value) for name, value in headers):
                 raise ProblemError(
-                    403, "forbidden", "Without keys, only localhost, 127.0.0.1 and [::1] are answered to."
+                    403, "forbidden", "Without keys, the Host must be localhost, 127.0.0.1 or [::1]."
                 )
             return
         if key is None:
@@ -180,10 +166,9 @@ class Access:
 
     def spend(self, key: Key | None, reports: int) -> None:
         """
-        Take reports from a key's allowance.
+        Take reports from a key's allowance; 0 reports check it before a batch is read.
 
-        Raises 429 when nothing is left of it, and 413 for more than may ever come at once. With no reports it
-        looks only: before a batch is read.
+        Raises 429 when nothing is left, and 413 for more than one request may have.
         """
         if not self.rate:
             return
@@ -191,9 +176,7 @@ class Access:
         with self._lock:
             allowance = self._allowances.setdefault(name, Allowance(self.rate, now))
             if reports > allowance.most:
-                text = (
-                    f"This key may send {self.rate:,g} reports a second, and {allowance.most:,} in a batch."
-                )
+                text = f"This key may send {self.rate:,g} reports a second, and {allowance.most:,} per batch."
                 raise ProblemError(413, "too_large", text)
             wait = allowance.spend(reports, now)
         if wait:
@@ -203,16 +186,16 @@ class Access:
 
     def session(self, key: Key) -> str:
         """
-        A cookie for a key: its id, an end, and a seal made with a secret of this process.
+        A cookie for a key: its id, its expiry, and a MAC under a secret of this process.
 
-        A revoked key ends its sessions, and so does a restart. The secret is not in the store: whoever gets
-        hold of a copy of the store can make no sessions with the hashes in it.
+        Revoking the key ends its sessions, and so does a restart. The secret is not in the store: the hashes in a
+        stolen copy of it are not enough to forge a session.
         """
         end = int(self._clock()) + SESSION_SECONDS
         return f"{key.id}.{end}.{self._seal(key, end)}"
 
     def _session_of(self, headers: Iterable[Header]) -> Key | None:
-        """The key behind the first session among the cookies; None when it is none, or over."""
+        """The key of the first session cookie; None when it is invalid or expired."""
         cookies = (part.strip() for name, value in headers if name == b"cookie" for part in value.split(b";"))
         prefix = f"{COOKIE}=".encode()
         session = next((cookie for cookie in cookies if cookie.startswith(prefix)), prefix)
@@ -234,29 +217,25 @@ class Access:
 
 
 class Pages(Protocol):
-    """What adds pages for people: `reticent.dashboard`."""
+    """The pages for people: `reticent.dashboard`."""
 
     def handlers(
         self, results: Results, health: Callable[[], Health], public: Collection[str] = ()
     ) -> Mapping[str, Callable[[Request], Response]]:
-        """
-        The pages by path, in the order in which paths are tried. They block.
-
-        Those below `/public` need no key, and are about the plans named in `public` alone.
-        """
+        """The pages by path, in matching order; they block. Below `/public`: no key, only the plans in `public`."""
 
     def static(self, request: Request) -> Response:
-        """A file that pages use, at `/static/{name}`."""
+        """A static file, at `/static/{name}`."""
 
     def login_page(self, message: str, next_path: str) -> str:
         """The page that asks for a key."""
 
     def problem_page(self, status: int, message: str, *, path: str, logged_in: bool) -> str:
-        """The page of a request to a path that is refused: why, and what to do."""
+        """The page of a refused request: the reason, and what to do."""
 
 
 class Login:
-    """Gives a cookie for a reader's key, and takes it back."""
+    """Gives a session cookie for a reader key, and deletes it."""
 
     def __init__(self, access: Access, pages: Pages, secure_cookies: bool) -> None:
         self._access = access
@@ -266,17 +245,15 @@ class Login:
     def routes(self) -> list[BaseRoute]:
         """Its paths, which need no key."""
         return [
-            Route("/login", self.page),
-            Route("/login", self.log_in, methods=["POST"]),
-            Route("/logout", self.log_out, methods=["POST"]),
+            Route("/login", self._page),
+            Route("/login", self._log_in, methods=["POST"]),
+            Route("/logout", self._log_out, methods=["POST"]),
         ]
 
-    async def page(self, request: Request) -> Response:
-        """`GET /login`."""
+    async def _page(self, request: Request) -> Response:
         return self._form("", request.query_params.get("next", "/"), 200)
 
-    async def log_in(self, request: Request) -> Response:
-        """`POST /login`: a cookie for the key of a reader."""
+    async def _log_in(self, request: Request) -> Response:
         _require_same_site(request)
         body = b""
         async for part in request.stream():
@@ -287,7 +264,7 @@ class Login:
         key = self._access.known(fields.get("key", [""])[0].strip().encode())
         target = _local(fields.get("next", ["/"])[0])
         if key is None or key.role not in ("reader", "admin"):
-            return self._form("That is not a reader's key.", target, 401)
+            return self._form("This is not a reader key.", target, 401)
         response = RedirectResponse(target, status_code=303)
         response.set_cookie(
             COOKIE,
@@ -300,8 +277,7 @@ class Login:
         )
         return response
 
-    async def log_out(self, request: Request) -> Response:
-        """`POST /logout`: the end of it."""
+    async def _log_out(self, request: Request) -> Response:
         _require_same_site(request)
         response = RedirectResponse("/login", status_code=303)
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=self._secure)
@@ -313,11 +289,7 @@ class Login:
 
 
 def _require_same_site(request: Request) -> None:
-    """
-    A form that another site sends is refused, whatever cookies come with it.
-
-    Browsers say where a request comes from; those that do not yet say at least which site it was.
-    """
+    """Refuse a form sent by another site, whatever cookies come with it; by Origin in older browsers."""
     origin = request.headers.get("origin")
     by_name = origin is None or origin.partition("://")[2] == request.headers.get("host")
     site = request.headers.get("sec-fetch-site")
@@ -326,6 +298,6 @@ def _require_same_site(request: Request) -> None:
 
 
 def _local(target: str) -> str:
-    """A path on this server; anything that would lead elsewhere becomes the start page."""
+    """A path on this server; a target elsewhere becomes the start page."""
     safe = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
     return target if safe and "\\" not in target else "/"

@@ -1,4 +1,4 @@
-"""Everything but the ingest path: plans, estimates, rounds, health, metrics, and what leads to pages."""
+"""All paths but ingest: plans, estimates, rounds, health, metrics, and the routes of the pages."""
 
 from __future__ import annotations
 
@@ -32,11 +32,9 @@ from reticent.results import Results, unix_seconds
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 CHANGE_PARAMETERS = {"plan", "metric", "every", "since", "until", "last", "segment", "by", "confidence"}
 ESTIMATE_PARAMETERS = {*CHANGE_PARAMETERS, "round", "format"}
-USUAL_PERIODS = 100
-"""How many of the latest periods, or rounds, are answered when nothing is said of them."""
+USUAL_PERIODS = 100  # the latest periods or rounds, when the request names none
 MOST_ROUNDS = 10_000
-MOST_NUMBERS = 20_000
-"""How many numbers, each with its interval, an answer has at most: so none takes long, or much memory."""
+MOST_NUMBERS = 20_000  # of one response, each with its interval: bounds its time and memory
 FORMATS = ("json", "csv", "arrow")
 
 SECURITY_HEADERS = [
@@ -55,7 +53,7 @@ SECURITY_HEADERS = [
 
 
 class Api:
-    """The slower paths, behind a reader's key."""
+    """The paths behind a reader key."""
 
     def __init__(
         self,
@@ -76,15 +74,15 @@ class Api:
         self._document = msgspec.json.encode(openapi_document())
         self._readers = Readers()
         routes: list[BaseRoute] = [
-            Route("/v1/plans", self._on_thread(self.plans)),
-            Route("/v1/plans/{name}", self._on_thread(self.plan)),
-            Route("/v1/estimates", self._on_thread(self.estimates)),
-            Route("/v1/changes", self._on_thread(self.changes)),
-            Route("/v1/rounds", self._on_thread(self.rounds)),
-            Route("/metrics", self.metrics),
-            Route("/healthz", self.healthz),
-            Route("/readyz", self.readyz),
-            Route("/openapi.json", self.openapi),
+            Route("/v1/plans", self._on_thread(self._plans)),
+            Route("/v1/plans/{name}", self._on_thread(self._plan)),
+            Route("/v1/estimates", self._on_thread(self._estimates)),
+            Route("/v1/changes", self._on_thread(self._changes)),
+            Route("/v1/rounds", self._on_thread(self._rounds)),
+            Route("/metrics", self._metrics),
+            Route("/healthz", self._healthz),
+            Route("/readyz", self._readyz),
+            Route("/openapi.json", self._openapi),
         ]
         if pages is not None:
             routes += Login(access, pages, secure_cookies).routes()
@@ -104,11 +102,11 @@ class Api:
         return answer
 
     def close(self) -> None:
-        """Begin nothing more for readers."""
+        """Start no more work for readers."""
         self._readers.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the key, answer, and add the headers that keep browsers safe."""
+        """Check the key, answer, and add the security headers."""
         started = False
 
         async def send_safely(message: Message) -> None:
@@ -143,11 +141,10 @@ class Api:
             await response(scope, receive, send_safely)
 
     def _wants_page(self, request: Request) -> bool:
-        """Whether a browser asks, which prefers a page to a problem document."""
         return self._pages is not None and "text/html" in request.headers.get("accept", "")
 
     def _refusal(self, request: Request, error: Exception) -> Response:
-        """What a refused request is answered: a page for a browser, a problem document (RFC 9457) for others."""
+        """A page for a browser, a problem document (RFC 9457) for others."""
         problem, headers = _problem_of(error)
         if self._pages is not None and self._wants_page(request):
             known = bool(getattr(request.state, "logged_in", False))
@@ -159,12 +156,10 @@ class Api:
 
     # These block: they are worked out on a thread for readers
 
-    def plans(self, request: Request) -> Response:
-        """`GET /v1/plans`."""
+    def _plans(self, request: Request) -> Response:
         return _json({"plans": [_described(plan) for plan in self._results.plans().values()]})
 
-    def plan(self, request: Request) -> Response:
-        """`GET /v1/plans/{name}`: its text, or what it says in JSON."""
+    def _plan(self, request: Request) -> Response:
         plan = self._results.plans().get(request.path_params["name"])
         if plan is None:
             raise ProblemError(404, "unknown_plan")
@@ -178,8 +173,7 @@ class Api:
             body, media_type="application/json" if wants_json else "application/toml", headers=headers
         )
 
-    def estimates(self, request: Request) -> Response:
-        """`GET /v1/estimates`, as JSON, CSV or Arrow."""
+    def _estimates(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), ESTIMATE_PARAMETERS)
         form = query.format(request.headers.get("accept", ""))
         rounds, selection = query.rounds(), self._selection(query)
@@ -198,14 +192,13 @@ class Api:
             {**results.to_dict(), "damaged": self._results.damaged(selection["plan"], query.last())}
         )
 
-    def changes(self, request: Request) -> Response:
-        """`GET /v1/changes`."""
+    def _changes(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), CHANGE_PARAMETERS)
         changes = self._results.changes(**self._selection(query))
         return _lists({"about": ABOUT, "changes": [change.to_dict() for change in changes]})
 
     def _selection(self, query: Query) -> dict[str, Any]:
-        """What estimates and changes are asked for with alike."""
+        """The parameters that estimates and changes share."""
         plan, since, until = query.one("plan"), query.time("since"), query.time("until")
         if plan is None:
             raise ParameterError("plan", "the name of a plan", "nothing")
@@ -224,8 +217,7 @@ class Api:
             "most": MOST_NUMBERS,
         }
 
-    def rounds(self, request: Request) -> Response:
-        """`GET /v1/rounds`."""
+    def _rounds(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), {"plan", "last"})
         plan, last = query.one("plan"), query.last() or USUAL_PERIODS
         if plan is not None and plan not in self._results.plans():
@@ -234,24 +226,20 @@ class Api:
 
     # These do not, or not in all they do
 
-    async def metrics(self, request: Request) -> Response:
-        """`GET /metrics`."""
+    async def _metrics(self, request: Request) -> Response:
         accept = request.headers.get("accept", "")
         body, kind = await self._readers.run(render_metrics, self._results, self._health(), accept)
         return Response(body, headers={"content-type": kind})
 
-    async def healthz(self, request: Request) -> Response:
-        """`GET /healthz`: whether the process answers."""
+    async def _healthz(self, request: Request) -> Response:
         return _json({"status": "ok"})
 
-    async def readyz(self, request: Request) -> Response:
-        """`GET /readyz`: whether the store answers."""
+    async def _readyz(self, request: Request) -> Response:
         if not await self._ready():
             raise ProblemError(503, "unavailable", retry_after=5)
         return _json({"status": "ready"})
 
-    async def openapi(self, request: Request) -> Response:
-        """`GET /openapi.json`."""
+    async def _openapi(self, request: Request) -> Response:
         return Response(self._document, media_type="application/json")
 
 
@@ -278,7 +266,7 @@ def _json(answer: object) -> Response:
 
 
 def _lists(answer: dict[str, Any]) -> Response:
-    """Lists are encoded one by one: all at once would keep every other thread waiting."""
+    """Encode lists item by item: encoding all at once would block every other thread."""
     encode, fields = msgspec.json.encode, []
     for name, part in answer.items():
         listed = isinstance(part, list)
@@ -289,7 +277,7 @@ def _lists(answer: dict[str, Any]) -> Response:
 
 
 def _problem_of(error: Exception) -> tuple[ProblemError, dict[str, str]]:
-    """An error as a problem, and its headers. What went wrong may quote the request: it is named, never printed."""
+    """An error as a problem, and its headers. An error may quote the request: it is named, never printed."""
     more: dict[str, str] = {}
     match error:
         case ProblemError():
@@ -303,7 +291,7 @@ def _problem_of(error: Exception) -> tuple[ProblemError, dict[str, str]]:
             codes = {404: "not_found", 405: "method_not_allowed"}
             problem = ProblemError(error.status_code, codes.get(error.status_code, "bad_request"))
             more = dict(error.headers or {})
-        case ClientDisconnect():  # nothing to note, and nobody to read this
+        case ClientDisconnect():  # nothing to log, and no client to read this
             problem = ProblemError(400, "bad_request")
         case _:
             log_fault("internal-error", error)
@@ -315,7 +303,7 @@ def _problem_of(error: Exception) -> tuple[ProblemError, dict[str, str]]:
 
 class Query:
     """
-    The parameters of a request, of which only `known` ones may be there.
+    The parameters of a request; any not in `known` is refused.
 
     >>> Query([("plan", "app-usage"), ("round", "5-7")], {"plan", "round"}).rounds()
     [5, 6, 7]
@@ -329,14 +317,14 @@ class Query:
             self._values.setdefault(name, []).append(value)
 
     def one(self, name: str) -> str | None:
-        """A parameter that is given once at most."""
+        """A parameter that may be given once."""
         values = self._values.get(name, [])
         if len(values) > 1:
             raise ParameterError(name, "one value", len(values))
         return values[0] if values else None
 
     def last(self) -> int | None:
-        """How many of the latest periods; None when not said."""
+        """How many of the latest periods; None when not given."""
         text = self.one("last")
         if text is None:
             return None
@@ -345,12 +333,12 @@ class Query:
         return int(text)
 
     def time(self, name: str) -> int | None:
-        """A date or time as unix seconds; None when not said."""
+        """A date or time as Unix seconds; None when not given."""
         text = self.one(name)
         return None if text is None else unix_seconds(name, text)
 
     def rounds(self) -> list[int] | None:
-        """Rounds as 5, or 5-9, or several of them; None when not said."""
+        """Rounds as 5, or 5-9, or several of them; None when not given."""
         numbers: list[int] = []
         for text in self._values.get("round", []):
             first, dash, last = text.partition("-")
@@ -364,7 +352,7 @@ class Query:
         return numbers or None
 
     def segment(self) -> dict[str, str]:
-        """The tags picked, by segment."""
+        """The chosen tag of each segment."""
         picked = {}
         for text in self._values.get("segment", []):
             name, colon, tag = text.partition(":")
@@ -374,7 +362,7 @@ class Query:
         return picked
 
     def confidence(self) -> float:
-        """A number; whether it lies between 0 and 1 is for the estimate to say."""
+        """A number; the estimate checks that it is between 0 and 1."""
         text = self.one("confidence")
         if text is None:
             return 0.95
@@ -386,7 +374,7 @@ class Query:
         raise ParameterError("confidence", "a number between 0 and 1", text[:20])
 
     def format(self, accept: str) -> str:
-        """Which of `FORMATS` to answer in: as said, else as the Accept header prefers."""
+        """One of `FORMATS`: as given, else as the Accept header prefers."""
         form = self.one("format")
         if form is None:
             form = "csv" if "text/csv" in accept else "arrow" if "apache.arrow" in accept else "json"

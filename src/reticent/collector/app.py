@@ -1,4 +1,4 @@
-"""The application: the ingest path, the rest of the interface, the dashboard, and what runs beside them."""
+"""The collector as an ASGI application: ingest, the rest of the interface, the dashboard, background tasks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from reticent.collector.access import Access, Pages
 from reticent.collector.api import Api
 from reticent.collector.health import NO_COMMITS, Health, decoded, encoded, together
 from reticent.collector.history import History
-from reticent.collector.ingest import Accepted, Ingest, Intake
+from reticent.collector.ingest import Ingest, Intake
 from reticent.collector.limits import Limits
 from reticent.collector.log import log
-from reticent.collector.problems import ProblemError
+from reticent.collector.problems import Accepted, ProblemError
 from reticent.collector.wire import Wire
 from reticent.collector.workers import Worker
 from reticent.collector.writing import Committer, Sealer, Tally
@@ -27,16 +27,13 @@ from reticent.plan import Plan
 from reticent.results import Results
 from reticent.stores import Store
 
-TOLERANCE_SECONDS = 60.0
-DOUBT_SECONDS = 900.0
-
 
 class Collector:
     """
     The collector as an ASGI application.
 
-    `POST /v1/reports` goes straight to `Ingest`; everything else goes through Starlette. Starting brings the
-    open rounds into memory; stopping writes what waits, then lets go of the store.
+    `POST /v1/reports` goes straight to `Ingest`; everything else goes through Starlette. Startup loads the open
+    rounds into memory; shutdown commits what is queued, then closes the store.
     """
 
     def __init__(
@@ -79,7 +76,7 @@ class Collector:
         self.cross_origin = for_pages(self._answer, allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or start and stop."""
+        """Handle an ASGI scope."""
         if scope["type"] == "http":
             if self.cross_origin is not None and scope["path"] == "/v1/reports":
                 await self.cross_origin(scope, receive, send)
@@ -102,8 +99,9 @@ class Collector:
             self.ingest = Ingest(self._wire, self._committer, self.access, self.limits, self._clock)
             if self._seal_every is not None:
                 self._sealer = Sealer(self.store, self._clock, self._seal_every)
+            self._note()  # the first slot of the last day is there from the start
             self._refreshing = asyncio.create_task(self._refresh())
-            gc.freeze()  # what is here by now stays: the collector of garbage need not look at it again
+            gc.freeze()  # what is loaded by now stays: the garbage collector can skip it
             log("started", store=self.store.url, open_reports=reports)
             for key, reason in self.store.damaged.items():
                 log("round-damaged", **key._asdict(), reason=reason)
@@ -113,7 +111,7 @@ class Collector:
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self._api.close()
-        # In this order: a round that is being sealed is finished, what waits is written, the store is let go.
+        # In this order: the seal under way is finished, the queue is committed, the store is closed.
         for part in (self._sealer, self._committer):
             if part is not None:
                 await asyncio.to_thread(part.stop)
@@ -122,7 +120,7 @@ class Collector:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _refresh(self) -> None:
-        """Read the keys anew now and then, and tell other workers how this one is doing."""
+        """Every second: note the totals, publish them to other workers, refresh the keys when they are stale."""
         while True:
             await asyncio.sleep(1)
             self._note()
@@ -144,10 +142,10 @@ class Collector:
         )
 
     def health(self) -> Health:
-        """How the service is doing: this process, or all workers together."""
+        """The health of this process, or of all workers combined."""
         if self._worker is None:
             return self._own_health()
-        # Its own is published first: who asks another worker next sees no counter run back, even if this one dies.
+        # Its own is published first: counters that another worker shows next never run back, even if this one dies.
         own = self._own_health()
         self._worker.publish(encoded(own))
         workers = {number: decoded(text) for number, text in self._worker.published().items()}
@@ -187,7 +185,7 @@ def _quantile(ordered: list[float], level: float) -> float:
 
 
 def for_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp | None:
-    """The way of requests from pages of these origins, which may send reports and nothing else."""
+    """The CORS middleware for `origins`, which may send reports and nothing else; None without origins."""
     if not origins:
         return None
     return CORSMiddleware(
@@ -201,11 +199,11 @@ def for_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp | None:
 
 
 async def take_reports(ingest: Intake, scope: Scope, receive: Receive, send: Send) -> None:
-    """The ingest path for any ASGI server; reticent's own server goes a shorter way, see `protocol`."""
+    """The ingest path for any ASGI server; the built-in server takes a shorter one, see `protocol`."""
     waiting: asyncio.Future[Accepted | ProblemError] = asyncio.get_running_loop().create_future()
 
     def finish(result: Accepted | ProblemError) -> None:
-        if not waiting.done():  # whoever waited may have given up
+        if not waiting.done():  # the request may have been cancelled
             waiting.set_result(result)
 
     try:
@@ -228,32 +226,25 @@ async def take_reports(ingest: Intake, scope: Scope, receive: Receive, send: Sen
 
 
 def seconds_awake_or_asleep() -> float:
-    """
-    Seconds since some moment, which nobody can set; a machine that sleeps counts them too, where it can.
-
-    >>> seconds_awake_or_asleep() <= seconds_awake_or_asleep()
-    True
-    """
+    """A clock that cannot be set, and that runs on during sleep where the system has one."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class SteadyClock:
     """
-    Unix time that does not believe a jump at once.
+    Unix time that does not follow a jump of the system clock at once.
 
-    A round is sealed for ever when its time is over, and a late report is refused for ever: so a clock that
-    is days ahead for a minute would end every open round. This one is the clock of the machine while that
-    keeps step with one that nobody can set, give or take `tolerance` seconds. When it jumps, time goes on as
-    before; the jump is believed when it has lasted for `doubt` seconds.
-
-    It cannot know that a clock was wrong from the start, nor that one is wrong for longer than that.
+    Seals and refusals of late reports are final, so a clock that is days ahead for one minute would end every
+    open round. This clock follows the system clock while that agrees with a clock that cannot be set, within
+    `tolerance` seconds. After a jump it continues as before, and follows the jump once it has lasted `doubt`
+    seconds. It cannot detect a clock that is wrong from the start, or wrong for longer than that.
 
     >>> wall, steady = [1_000_000.0], [5.0]
     >>> clock = SteadyClock(lambda: wall[0], lambda: steady[0])
-    >>> wall[0] += 3 * 86_400 + 10; steady[0] += 10; clock()     # three days ahead: in doubt
+    >>> wall[0] += 3 * 86_400 + 10; steady[0] += 10; clock()     # three days ahead: not followed yet
     1000010.0
-    >>> wall[0] += 900; steady[0] += 900; clock()                # still so a quarter of an hour later
+    >>> wall[0] += 900; steady[0] += 900; clock()                # unchanged after 15 minutes
     1260110.0
     """
 
@@ -261,15 +252,14 @@ class SteadyClock:
         self,
         wall: Callable[[], float] = time.time,
         steady: Callable[[], float] = seconds_awake_or_asleep,
-        tolerance: float = TOLERANCE_SECONDS,
-        doubt: float = DOUBT_SECONDS,
+        tolerance: float = 60.0,
+        doubt: float = 900.0,
     ) -> None:
         self._wall, self._steady = wall, steady
         self._tolerance, self._doubt = tolerance, doubt
         self._lock = threading.Lock()
         self._offset = wall() - steady()
-        self._doubted: tuple[float, float] | None = None
-        """Another offset, and since when the machine insists on it."""
+        self._doubted: tuple[float, float] | None = None  # the other offset, and since when it has been seen
 
     def __call__(self) -> float:
         """Unix time, in seconds."""

@@ -1,4 +1,4 @@
-"""What does not take the short way of reports: one request through an ASGI application, and its lifespan."""
+"""Requests that are not reports: one request through an ASGI application, and the application's lifespan."""
 
 from __future__ import annotations
 
@@ -19,19 +19,16 @@ Message = Any
 
 
 class Exchange:
-    """A request and the answer of the application to it."""
+    """One request and the application's response to it."""
 
     def __init__(self, connection: CollectorProtocol, request: Request) -> None:
         self._connection = connection
         self._request = request
-        self.news = asyncio.Event()
-        """Set when more of the body has come, or the client has gone."""
-        self.is_answered = False
-        """Whether the answer has begun."""
+        self.news = asyncio.Event()  # set when more of the body has arrived, or the client is gone
+        self.is_answered = False  # whether the response has begun
         self._is_over = False
         self._is_gone = False
-        self._is_read = False
-        """Whether the application has all of the body: what it hears next is that the client has gone."""
+        self._is_read = False  # whether the application has the whole body: its next message is a disconnect
         self._is_last = False
         self._has_body = request.method != b"HEAD"
         self._is_chunked = False
@@ -39,11 +36,11 @@ class Exchange:
         """Bytes of the answer that its length promises and that have not come."""
 
     def start(self, app: Any) -> None:
-        """Let the application answer, in a task of its own."""
+        """Run the application in a task of its own."""
         self._task = self._connection.loop.create_task(self._run(app))
 
     def disconnect(self) -> None:
-        """The client has gone, or was refused meanwhile."""
+        """The client is gone, or its request was refused meanwhile."""
         self._is_gone = True
         self.news.set()
 
@@ -51,7 +48,7 @@ class Exchange:
         try:
             await app(self._scope(), self._receive, self._send)
             if not self._is_over and not self._is_gone:
-                raise RuntimeError("the application did not finish its answer")
+                raise RuntimeError("the application did not finish its response")
         except Exception as error:
             log_fault("internal-error", error)
             if self._is_gone or self._is_over:
@@ -78,7 +75,7 @@ class Exchange:
             "root_path": "",
             "headers": request.headers,
             "server": tuple(address[:2]) if isinstance(address, tuple) else None,
-            "client": None,  # nobody asks: no address is looked at
+            "client": None,  # no address is ever looked at
         }
 
     async def _receive(self) -> Message:
@@ -106,14 +103,14 @@ class Exchange:
             self._send_body(message.get("body", b""), message.get("more_body", False))
             await self._connection.writable.wait()
         else:
-            raise RuntimeError(f"{message['type']} out of its turn")
+            raise RuntimeError(f"{message['type']} out of order")
 
     def _send_head(self, status: int, headers: Any) -> None:
         request = self._request
         lines = [b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode())]
         for name, value in headers:
             if b"\r" in name + value or b"\n" in name + value:
-                raise RuntimeError("a header of the answer has a line break in it")
+                raise RuntimeError("a response header contains a line break")
             if name.lower() == b"content-length":
                 self._left = int(value)
             lines.append(b"%s: %s" % (name, value))
@@ -137,7 +134,7 @@ class Exchange:
         elif self._left is not None:
             self._left -= len(body)
             if self._left < 0 or (self._left and not more):
-                raise RuntimeError("the body of the answer is not as long as its head says")
+                raise RuntimeError("the response body does not match its content-length")
         elif self._is_chunked:
             body = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
             body += b"" if more else b"0\r\n\r\n"
@@ -150,7 +147,7 @@ class Exchange:
 
 
 class Lifespan:
-    """Tells an application that the server starts and stops."""
+    """Sends startup and shutdown to an application."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -166,13 +163,13 @@ class Lifespan:
             )
 
     async def start(self) -> str:
-        """Start the application; returns what went wrong, or nothing."""
+        """Start the application; returns the reason of a failure, or ""."""
         self._task = asyncio.create_task(self._run())
         self._to_app.put_nowait({"type": "lifespan.startup"})
         message = await self._from_app.get()
         return "" if message["type"] == "lifespan.startup.complete" else str(message.get("message", "failed"))
 
     async def stop(self) -> None:
-        """Stop it, in good order."""
+        """Shut the application down."""
         self._to_app.put_nowait({"type": "lifespan.shutdown"})
         await self._task

@@ -1,4 +1,4 @@
-"""A client of a running collector, for the commands and the relay: one request at a time, on one connection."""
+"""An HTTP client of a collector, for the commands and the relay: one request at a time, on one connection."""
 
 from __future__ import annotations
 
@@ -25,24 +25,23 @@ _LARGEST_HEAD = 1 << 16
 
 
 class UnreachableError(ReticentError):
-    """A collector did not answer, or what answered is none, or it does not take the key."""
+    """A collector did not answer, or something else did, or it refuses the key."""
 
 
 class BatchTooLargeError(ReticentError):
-    """A collector takes fewer reports, or fewer bytes, in a batch."""
+    """A collector accepts fewer reports, or fewer bytes, per batch."""
 
 
 class Response(NamedTuple):
-    """What a collector answered."""
+    """A collector's response."""
 
     status: int
-    headers: Mapping[str, str]
-    """By lower-case name."""
+    headers: Mapping[str, str]  # by lower-case name
     body: bytes
 
     @property
     def retry_after(self) -> float | None:
-        """The seconds that it asks to wait; None when it does not say."""
+        """The Retry-After header in seconds; None without one."""
         text = self.headers.get("retry-after", "")
         return float(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
 
@@ -57,7 +56,7 @@ class Response(NamedTuple):
 
     def refused(self, reports: int) -> list[tuple[int, Verdict]] | None:
         """
-        Which of so many reports were refused, by place, if this answers for each of them; else None.
+        Which of so many reports were refused, by place; None unless this answers for each of them.
 
         A report counts as acknowledged only when a collector said so of a batch of that size.
 
@@ -86,9 +85,9 @@ class Client:
     """
     Sends requests to one collector, by HTTPS or, on this machine only, by HTTP.
 
-    Certificates are verified. A request ends after `timeout` seconds, connecting and reading included, and an
-    answer has at most `most_bytes`. Every request may be sent twice: where a kept connection turns out to be
-    closed, it is sent again on a new one.
+    Certificates are verified. A request ends after `timeout` seconds, connecting and reading included, and a response
+    has at most `most_bytes`. Every request may be sent twice: when a kept connection turns out to be closed, it is sent
+    again on a new one.
 
     >>> Client("http://collector.example.org")
     Traceback (most recent call last):
@@ -114,7 +113,7 @@ class Client:
         self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     def twin(self) -> Client:
-        """Another client of the same collector, with a connection of its own."""
+        """Another client of the same collector, with its own connection."""
         other = copy(self)
         other._connection = None
         return other
@@ -130,8 +129,8 @@ class Client:
         """
         Send a batch until the collector has answered for each of its reports; returns those refused, by place.
 
-        What went wrong on the way is tried again for `patience` seconds in all: ids make that safe. Raises
-        `UnreachableError` after that, or at once when trying again is of no use; `BatchTooLargeError`.
+        Failures are retried for `patience` seconds in all: report ids make that safe. Raises `UnreachableError` after
+        that, or at once when a retry cannot help; `BatchTooLargeError`.
         """
         reason, wait = "", 0.1
         try:
@@ -156,23 +155,20 @@ class Client:
             raise UnreachableError(reason or f"{self.url}: no answer within {patience:g} s.") from None
 
     def problem(self, response: Response) -> str:
-        """What an answer that is not the one asked for means, in plain words."""
+        """What an unexpected response means, as a message."""
         code, detail = response.document.get("code"), response.document.get("detail")
         match response.status, code:
             case 401, _ if "authorization" not in self._headers:
-                return f"{self.url}: it needs a key.\n  Hint: --key-file FILE holds one"
+                return f"{self.url}: a key is required.\n  Hint: pass --key-file FILE"
             case 401, _:
-                reason = "it does not know this key, or the key was revoked"
+                reason = "the key is unknown or revoked"
                 return f"{self.url}: {reason}.\n  Hint: reticent keys list shows the keys of the store"
             case 403, _:
-                return f"{self.url}: this key may not do that.\n  Hint: reticent keys list shows the role of each"
+                return f"{self.url}: this key does not allow that.\n  Hint: reticent keys list shows each key's role"
             case _, str() if isinstance(detail, str) and code != "not_found":
                 return f"{self.url}: {detail}"
             case _:
-                return (
-                    f"{self.url}: what answers is not a collector, or one that is too old: "
-                    f"status {response.status}."
-                )
+                return f"{self.url}: not a collector, or a version that is too old: status {response.status}."
 
     async def get(self, path: str, query: list[tuple[str, str]] | None = None) -> Response:
         """`GET` a path."""
@@ -180,7 +176,7 @@ class Client:
         return await self._request(f"GET {target}", "accept: application/json\r\n", b"")
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection[1].transport.abort()
             self._connection = None
@@ -193,7 +189,7 @@ class Client:
                 if self._connection is not None:
                     try:
                         response = await self._exchange(request)
-                    except (OSError, EOFError):  # closed while nobody looked
+                    except (OSError, EOFError):  # closed by the other side meanwhile
                         self.close()
                 if response is None:
                     self._connection = await asyncio.open_connection(
@@ -228,13 +224,13 @@ class Client:
         match error:
             case ssl.SSLCertVerificationError():
                 reason = (
-                    f"its certificate is not trusted: {error.verify_message}.\n"
-                    "  Hint: SSL_CERT_FILE names the certificates to trust instead of the system's"
+                    f"the certificate is not trusted: {error.verify_message}.\n"
+                    "  Hint: set SSL_CERT_FILE to trust other certificates than the system's"
                 )
             case ssl.SSLError():
-                reason = "it does not speak TLS, or no version that is safe.\n  Hint: check the port"
+                reason = "no TLS, or no secure version of it.\n  Hint: check the port"
             case socket.gaierror():
-                reason = f"there is no address for {self._host}."
+                reason = f"the host {self._host} cannot be resolved."
             case TimeoutError():
                 reason = f"no answer within {self._timeout:g} s."
             case EOFError():
@@ -244,12 +240,12 @@ class Client:
                     f"cannot connect: {os.strerror(error.errno) if error.errno else type(error).__name__}."
                 )
             case _:
-                reason = "what answers is not a collector: it does not speak HTTP/1.1."
+                reason = "not a collector: the response is not HTTP/1.1."
         return reason
 
 
 class _Answer:
-    """An answer as far as it has arrived: what httptools calls back."""
+    """A response as far as it has arrived: the callbacks of httptools."""
 
     def __init__(self, most_bytes: int) -> None:
         self.status = 0
@@ -262,7 +258,7 @@ class _Answer:
         self._parser: Any = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes) -> None:
-        """Read some bytes; raises `HttpParserError` for what is not an answer, or too long."""
+        """Raises `HttpParserError` for what is not a response, or too long."""
         self._size += len(data)
         if self._size > (self._most_bytes if self._head_complete else _LARGEST_HEAD + _READ_AT_ONCE):
             raise httptools.HttpParserError
@@ -273,29 +269,24 @@ class _Answer:
 
     @property
     def ends_with_connection(self) -> bool:
-        """Whether the end of the connection is the end of the body."""
         framed = "content-length" in self.headers or "transfer-encoding" in self.headers
         return self._head_complete and not framed
 
     def on_message_begin(self) -> None:
-        """An answer begins; one before it was no more than 100 Continue."""
+        """A response begins; one before it was 100 Continue."""
         if self.is_complete:  # two answers to one request
             raise ValueError
         self.headers, self.parts, self._head_complete = {}, [], False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header came."""
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
         self.status = self._parser.get_status_code()
         self._head_complete = self.status >= 200
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body came."""
         self.parts.append(body)
 
     def on_message_complete(self) -> None:
-        """The answer is whole."""
         self.is_complete = self._head_complete

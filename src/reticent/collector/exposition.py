@@ -1,14 +1,14 @@
 """
-`/metrics`: the health of the collector and the newest sealed figures, as Prometheus takes them.
+`/metrics`: the health of the collector and the newest sealed estimates, for Prometheus.
 
-A figure has its interval beside it, and the change against the period before has one too: "a difference that
-excludes 0" is a rule on two gauges. What is shown of a plan depends on the plan alone, so series do not come and
-go with the data, and their number is bounded.
+An estimate has its interval beside it, and so has the change against the period before: "a difference that excludes 0"
+is a rule on two gauges. The series of a plan depend on the plan alone, so they do not come and go with the data, and
+their number is bounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from itertools import accumulate
 from statistics import median
@@ -26,11 +26,9 @@ from reticent.estimates import Estimate, HistogramEstimate
 from reticent.plan import Metric, Plan
 from reticent.results import LruCache, Period, Result, Results
 
-MOST_NUMBERS = 1_000
-"""Means and shares of buckets that are shown of a plan: six series each."""
+MOST_NUMBERS = 1_000  # means and shares of buckets per plan: six series each
 
-USUAL_PERIODS = 14
-"""The number of reports of the newest period is compared with the median of as many before it."""
+USUAL_PERIODS = 14  # the reports of the newest period are compared with the median of so many before it
 
 Sample: TypeAlias = tuple[str, list[str], float]
 
@@ -40,7 +38,7 @@ NUMBER = [*FIGURE, "bucket", "bucket_low", "bucket_high", "label"]
 
 
 def render_metrics(results: Results, health: Health, accept: str) -> tuple[bytes, str]:
-    """`/metrics`: its body and content type, in the form that `accept` asks for."""
+    """The body and content type of `/metrics`, in the format that `accept` asks for."""
     registry = CollectorRegistry()
     registry.register(_Exposition(results, health))
     encode, kind = choose_encoder(accept)
@@ -72,7 +70,7 @@ def _service(health: Health) -> Iterator[Family]:
                     metric.add_metric(worker, float(getattr(one, figure.name)))
                 yield metric
     commits = HistogramMetricFamily(
-        "reticent_commit_duration_seconds", "Time that the store takes for a commit.", labels=labels
+        "reticent_commit_duration_seconds", "Duration of a commit.", labels=labels
     )
     rejected = CounterMetricFamily(
         "reticent_rejected", "Requests or reports refused, by code.", labels=[*labels, "code"]
@@ -100,18 +98,18 @@ FAMILIES = {
     "estimate_value": ("Estimate: a mean in its unit, or the share of devices in a bucket.", NUMBER),
     "estimate_lower": (f"Lower end {JOINT}.", NUMBER),
     "estimate_upper": (f"Upper end {JOINT}.", NUMBER),
-    "estimate_reports": ("Reports behind it.", FIGURE),
-    "estimate_withheld": ("1 where the newest sealed period has too few reports for a figure.", PLAN),
-    "estimate_left_out": ("Numbers of the plan that are not here, since it has too many.", PLAN),
-    "change_value": ("Change of an estimate against the period before.", NUMBER),
+    "estimate_reports": ("Reports behind the estimate.", FIGURE),
+    "estimate_withheld": ("1 if the newest sealed period has too few reports for an estimate.", PLAN),
+    "estimate_left_out": ("Numbers of the plan that are not exposed because it has too many.", PLAN),
+    "change_value": ("Change of an estimate from the period before.", NUMBER),
     "change_lower": (f"Lower end {JOINT}.", NUMBER),
     "change_upper": (f"Upper end {JOINT}.", NUMBER),
-    "period_start_seconds": ("When the period of the estimates begins, in unix seconds.", [*PLAN, "every"]),
-    "period_end_seconds": ("When it ends.", [*PLAN, "every"]),
-    "period_reports": ("Reports of the newest sealed period; 0 where there are too few.", PLAN),
-    "period_reports_usual": (f"The median of that over up to {USUAL_PERIODS} periods before.", PLAN),
+    "period_start_seconds": ("Start of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
+    "period_end_seconds": ("End of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
+    "period_reports": ("Reports of the newest sealed period; 0 if there are too few.", PLAN),
+    "period_reports_usual": (f"Median of the reports of up to {USUAL_PERIODS} periods before.", PLAN),
     "cohort_p_value": (
-        "The chance that honest devices speak as unevenly of a histogram's rows, newest sealed round.",
+        "Probability that honest devices answer the rows of a histogram as unevenly, newest sealed round.",
         ["plan", "metric"],
     ),
 }
@@ -157,7 +155,7 @@ def _figures(results: Results) -> Iterable[Family]:
 
 REMEMBERED = 64
 _SEALED: WeakKeyDictionary[Results, LruCache[tuple[Sample, ...]]] = WeakKeyDictionary()
-"""What was said of sealed periods, which never changes: working it out anew at each scrape would take seconds."""
+"""The samples of sealed periods, which never change: computing them at each scrape would take seconds."""
 
 
 def _of_period(results: Results, period: Period) -> Iterator[Sample]:
@@ -167,8 +165,16 @@ def _of_period(results: Results, period: Period) -> Iterator[Sample]:
         for result in results.results(period, metrics, by=by):
             yield "estimate_reports", _where(result), result.estimate.reports
             yield from _numbers("estimate", result, result.estimate)
-        for result, estimate in _changes(results, period, metrics, by):
-            yield from _numbers("change", result, estimate)
+        # Where few metrics have room, one by one: changes of all of them would take far longer.
+        few = 2 * len(metrics) <= len(period.plan.metrics)
+        names = [metric.name for metric in metrics] if few else [None]
+        since, until = period.start, period.end
+        for name in names:
+            for change in results.changes(
+                period.plan.name, name, by=by, every=period.every, since=since, until=until
+            ):
+                if change.after.period.start == period.start and change.after.metric in metrics:
+                    yield from _numbers("change", change.after, change.estimate)
 
 
 def _numbers(name: str, subject: Result, estimate: Estimate | HistogramEstimate) -> Iterator[Sample]:
@@ -187,7 +193,7 @@ def _where(result: Result) -> list[str]:
 
 
 def _asked(plan: Plan) -> tuple[dict[str | None, list[Metric]], int]:
-    """The metrics that are shown by each segment (None: the whole fleet), and how many numbers have no room."""
+    """The metrics that are exposed by each segment (None: the whole fleet), and how many numbers have no room."""
     asked: dict[str | None, list[Metric]] = {}
     numbers = left_out = 0
     for segment in (None, *plan.segments):
@@ -199,14 +205,3 @@ def _asked(plan: Plan) -> tuple[dict[str | None, list[Metric]], int]:
             numbers += size
             asked.setdefault(segment.name if segment else None, []).append(metric)
     return asked, left_out
-
-
-def _changes(
-    results: Results, period: Period, metrics: Sequence[Metric], by: str | None
-) -> Iterator[tuple[Result, Estimate | HistogramEstimate]]:
-    """How the figures of a period changed against the one before: the rule is that of `reticent.results`."""
-    for change in results.changes(
-        period.plan.name, by=by, every=period.every, since=period.start, until=period.end
-    ):
-        if change.after.period.start == period.start and change.after.metric in metrics:
-            yield change.after, change.estimate

@@ -1,4 +1,4 @@
-"""How the collector is doing: one record of it, what fills it, and the answer to `/readyz`."""
+"""The health of a collector: its record, what fills it, and the answer to `/readyz`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from asyncio import Lock
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import msgspec
@@ -14,16 +14,13 @@ from starlette.concurrency import run_in_threadpool
 
 from reticent.collector.history import Slot, merged
 from reticent.errors import StoreError
-from reticent.results import Result
 from reticent.stores import Key
 
 SLOTS = 30
 SLOT_SECONDS = 10.0
-LATELY_SECONDS = SLOTS * SLOT_SECONDS
-"""How far "lately" looks back."""
+LATELY_SECONDS = SLOTS * SLOT_SECONDS  # the meaning of "lately"
 
-FRESH_SECONDS = 1.0
-"""How long an answer to `/readyz` stands."""
+FRESH_SECONDS = 1.0  # for which an answer to `/readyz` stands
 
 COMMIT_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """In seconds: the upper ends of the buckets in which commits are counted by the time they took."""
@@ -31,29 +28,23 @@ NO_COMMITS = (0,) * (len(COMMIT_BOUNDS) + 1)
 
 
 def _exposed(kind: str, text: str) -> Any:
-    """A number that `/metrics` shows too, as a "gauge", a "counter", or one "by key", with this text."""
+    """A number that `/metrics` has too, as a "gauge", a "counter", or one "by key", with this text."""
     return field(default=0, metadata={"kind": kind, "text": text})
 
 
 @dataclass(frozen=True, slots=True)
 class KeyTraffic:
-    """
-    One key: its id and label, never its secret, and what it sent since the start and lately.
-
-    Lately is the last five minutes. A key that is not known has no line.
-    """
+    """One key: its id and label, never its secret, and what it sent since the start and in the last five minutes."""
 
     id: str
     label: str
     role: str
     active: bool
     requests: int = _exposed("by key", "Requests to the ingest path, by the id of their key.")
-    reports: int = _exposed(
-        "by key", "Reports that were acknowledged, repeats among them, by the id of their key."
-    )
-    refused: int = _exposed("by key", "Requests or reports that were refused, by the id of their key.")
+    reports: int = _exposed("by key", "Acknowledged reports, duplicates included, by the id of their key.")
+    refused: int = _exposed("by key", "Refused requests or reports, by the id of their key.")
     limited: int = _exposed(
-        "by key", "Requests that were refused because their key was over its rate, by its id."
+        "by key", "Requests refused because their key exceeded its rate, by the id of the key."
     )
     reports_lately: int = 0
     limited_lately: int = 0
@@ -72,68 +63,59 @@ class Health:
     store: str
     uptime_seconds: float = _exposed("gauge", "Seconds since the collector started.")
     requests: int = _exposed("counter", "Requests to the ingest path.")
-    accepted: int = _exposed("counter", "Reports that became durable and count.")
-    duplicate: int = _exposed("counter", "Reports that were there already.")
+    accepted: int = _exposed("counter", "Reports that became durable and are counted.")
+    duplicate: int = _exposed("counter", "Reports that were stored already.")
     rejected: Mapping[str, int] = field(default_factory=dict)
     """Requests, or reports of a batch, that were refused, by code."""
     commits: int = _exposed("counter", "Commits.")
-    failed_commits: int = _exposed("counter", "Commits that failed; their reports were not acknowledged.")
-    commit_p50_ms: float = 0.0
-    """Time that the store takes for a commit, median of the latest."""
+    failed_commits: int = _exposed("counter", "Failed commits; their reports were not acknowledged.")
+    commit_p50_ms: float = 0.0  # time of a commit, median of the latest
     commit_p99_ms: float = 0.0
     queue: int = _exposed("gauge", "Reports waiting for the next commit.")
     open_reports: int = _exposed("gauge", "Reports in open rounds.")
-    memory_bytes: int = _exposed("gauge", "Memory that open rounds hold.")
+    memory_bytes: int = _exposed("gauge", "Memory of open rounds.")
     sealed: int = _exposed("counter", "Rounds sealed by this collector.")
-    rate: float = 0.0
-    """Reports a second that a key may send, 0 for any number."""
+    rate: float = 0.0  # reports a second that a key may send; 0: no limit
     keys: tuple[KeyTraffic, ...] = ()
-    uneven: tuple[Result, ...] | None = None
-    """Histograms whose reports chance does not explain; None when nobody looked, which takes a while."""
-    history: tuple[Slot, ...] = ()
-    """The last day, in slots of ten minutes."""
+    history: tuple[Slot, ...] = ()  # the last day, in slots of ten minutes
     workers: Mapping[str, Health] = field(default_factory=dict)
     """Of each worker by its number, where several share a port: then this one is all of them together."""
     commit_times: tuple[int, ...] = NO_COMMITS
     """Commits by the time they took: in each bucket of `COMMIT_BOUNDS`, and above the last."""
-    commit_seconds: float = 0.0
-    """The time of all commits together."""
+    commit_seconds: float = 0.0  # total duration of commits
 
     @property
     def late(self) -> int:
-        """Reports whose round took no more."""
+        """Reports whose round was closed."""
         return self.rejected.get("late", 0)
 
     @property
     def refused(self) -> int:
-        """What was refused for another reason than being late."""
+        """Refusals for any reason but being late."""
         return sum(self.rejected.values()) - self.late
 
     def share(self, count: int) -> float:
-        """A number of reports as a part of all that came; a request that was refused as a whole is one."""
+        """A number of reports as a share of all that came; a request refused as a whole counts as one."""
         received = self.accepted + self.duplicate + sum(self.rejected.values())
         return count / received if received else 0.0
 
 
 def encoded(health: Health) -> bytes:
-    """The figures of one worker, for the others to read."""
-    return msgspec.json.encode({**asdict(health), "uneven": None})
+    """The figures of one worker, as bytes for the others."""
+    return msgspec.json.encode(health)
 
 
 def decoded(text: bytes) -> Health:
-    """The same again."""
-    values = msgspec.json.decode(text)
-    keys, times = (KeyTraffic(**key) for key in values["keys"]), values["commit_times"]
-    history = merged([values["history"]])
-    return Health(**{**values, "keys": tuple(keys), "commit_times": tuple(times), "history": history})
+    """The inverse of `encoded`."""
+    return msgspec.json.decode(text, type=Health)
 
 
 def together(workers: Mapping[str, Health]) -> Health:
     """
     Workers as one collector.
 
-    What was counted adds up, and so does what waits, and memory. Each worker knows all reports of open rounds,
-    so of these the largest number counts; and the slowest commits do.
+    Counts, queues and memory add up. Each worker knows all reports of open rounds, so of these the largest number
+    counts, as of the commit times.
     """
     healths = list(workers.values())
     added, largest = (
@@ -166,50 +148,33 @@ def together(workers: Mapping[str, Health]) -> Health:
 
 
 class Recent:
-    """
-    A sum over the last five minutes, in slots of ten seconds: of one size, however much comes.
-
-    One thread adds; any may read.
-    """
-
-    __slots__ = ("_slots", "_sums")
+    """A sum over the last five minutes, in slots of ten seconds: of constant size. One thread adds; any may read."""
 
     def __init__(self) -> None:
-        self._sums = [0] * SLOTS
-        self._slots = [-SLOTS] * SLOTS
+        self._sums: dict[int, int] = {}  # by slot, oldest first
 
     def add(self, count: int, now: float) -> None:
         """Count something at a time that never runs back."""
         slot = int(now // SLOT_SECONDS)
-        place = slot % SLOTS
-        if self._slots[place] != slot:
-            self._sums[place] = 0  # the sum first: a reader in between takes it for the old slot's
-            self._slots[place] = slot
-        self._sums[place] += count
+        self._sums[slot] = self._sums.get(slot, 0) + count
+        if len(self._sums) > SLOTS:
+            del self._sums[next(iter(self._sums))]
 
     def total(self, now: float) -> int:
         """
-        What was counted lately.
+        The sum of the last five minutes.
 
         >>> recent = Recent()
         >>> recent.add(3, now=1000.0)
         >>> recent.total(now=1290.0), recent.total(now=1300.0)
         (3, 0)
         """
-        slot = int(now // SLOT_SECONDS)
-        return sum(
-            count
-            for count, counted in zip(self._sums, self._slots, strict=True)
-            if slot - SLOTS < counted <= slot
-        )
+        oldest = int(now // SLOT_SECONDS) - SLOTS
+        return sum(count for slot, count in list(self._sums.items()) if slot > oldest)
 
 
 class Traffic:
-    """
-    What the keys of a store send to this collector. A key that is not known is not remembered.
-
-    Nothing is counted where no key is needed: all of it would be one line, and is on the page already.
-    """
+    """What the keys of a store send to this collector; unknown keys, and requests without one, are not counted."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -221,7 +186,7 @@ class Traffic:
         self._add(key, "requests", 1)
 
     def reports(self, key: Key | None, count: int) -> None:
-        """So many reports of a key were acknowledged; some may have been there already."""
+        """Reports of a key were acknowledged; some may be duplicates."""
         self._add(key, "reports", count, lately=True)
 
     def refused(self, key: Key | None, code: str, count: int = 1) -> None:
@@ -240,11 +205,7 @@ class Traffic:
                 self._lately.setdefault((key.id, name), Recent()).add(count, self._clock())
 
     def table(self, keys: Iterable[Key]) -> tuple[KeyTraffic, ...]:
-        """
-        A line for each of these keys that may send or has tried to, whoever sent most first.
-
-        A key's secret is not in it, nor is there any way to it.
-        """
+        """A row for each of these keys that may send or has tried to, most reports first; never a secret."""
         now, lines = self._clock(), []
         for key in keys:
             if key.id in self._sent or (key.active and key.role != "reader"):
@@ -262,8 +223,8 @@ class Readiness:
     """
     The answer to `/readyz`: whether the store can be written.
 
-    Asking it costs a write, and anybody may ask: so an answer, good or bad, stands for a second, and those
-    who ask at once share one question.
+    Asking costs a write and needs no key: so an answer, good or bad, stands for a second, and simultaneous requests
+    share one question.
     """
 
     def __init__(self, ping: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,11 +1,10 @@
-"""What came in the last day, in slots of ten minutes: numbers in memory only, gone with the process."""
+"""The last day in slots of ten minutes: counts in memory only, gone with the process."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 SLOT_SECONDS = 600
 SLOTS = 144
@@ -15,15 +14,12 @@ SLOTS = 144
 class Slot:
     """Ten minutes of a collector: how many reports came, and what became of them."""
 
-    start: int
-    """Unix seconds."""
+    start: int  # unix seconds
     accepted: int = 0
     duplicate: int = 0
     late: int = 0
-    refused: int = 0
-    """For another reason than being late."""
-    seal_delay: float = 0.0
-    """The longest time from the end of a round's grace to its seal, of the rounds sealed here; seconds."""
+    refused: int = 0  # for any reason but being late
+    seal_delay: float = 0.0  # the longest time from the end of a round's grace to its seal, in seconds
 
     def __add__(self, other: Slot) -> Slot:
         """The same ten minutes of two workers."""
@@ -34,7 +30,7 @@ class Slot:
 
 class History:
     """
-    Slots from totals that only grow, noted every second or so.
+    Slots from totals that only grow, noted about every second.
 
     >>> history = History()
     >>> for now, accepted in ((0, 5), (300, 7), (600, 9), (900, 20)):
@@ -46,16 +42,14 @@ class History:
     def __init__(self) -> None:
         self._done: deque[Slot] = deque(maxlen=SLOTS - 1)
         self._slot: Slot | None = None
-        self._before: dict[str, int] = {}
-        """The totals at the end of the slot before."""
+        self._before: dict[str, int] = {}  # totals at the end of the slot before
         self._totals: dict[str, int] = {}
 
     def note(self, now: float, seal_delay: float = 0.0, **totals: int) -> None:
         """The totals by now; `seal_delay` is the longest since the last note."""
         start = int(now // SLOT_SECONDS) * SLOT_SECONDS
-        if (
-            self._slot is None or start > self._slot.start
-        ):  # a clock that is set back adds to the slot there is
+        # A clock that is set back adds to the current slot.
+        if self._slot is None or start > self._slot.start:
             if self._slot is not None:
                 self._done.append(self._slot)
             self._slot, self._before = Slot(start), self._totals
@@ -65,16 +59,15 @@ class History:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The last day, in the order of time."""
+        """The last day, oldest first."""
         return (*self._done, *([self._slot] if self._slot else []))
 
 
-def merged(histories: Iterable[Iterable[Slot | dict[str, Any]]]) -> tuple[Slot, ...]:
+def merged(histories: Iterable[Iterable[Slot]]) -> tuple[Slot, ...]:
     """The slots of several workers as those of one collector."""
     by_start: dict[int, Slot] = {}
     for history in histories:
-        for each in history:
-            slot = each if isinstance(each, Slot) else Slot(**each)
+        for slot in history:
             known = by_start.get(slot.start)
             by_start[slot.start] = slot if known is None else known + slot
     return tuple(by_start[start] for start in sorted(by_start)[-SLOTS:])

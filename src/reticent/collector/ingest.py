@@ -1,4 +1,4 @@
-"""`POST /v1/reports`: the one path that every device takes, as callbacks, whatever server it runs in."""
+"""`POST /v1/reports`, as callbacks, for any server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reticent.collector.access import Access
 from reticent.collector.health import Traffic
 from reticent.collector.limits import Limits
 from reticent.collector.log import log_fault
-from reticent.collector.problems import NO_SNIFFING, ProblemError, of_verdict
+from reticent.collector.problems import Accepted, Headers, ProblemError, of_verdict
 from reticent.collector.wire import Wire
 from reticent.collector.writing import BusyError, Committer, Done
 from reticent.errors import StoreError
@@ -24,47 +24,27 @@ from reticent.stores import Key, RoundKey
 SENDERS = ("ingest", "admin")
 JSON, NDJSON, PACKED = b"application/json", b"application/x-ndjson", b"application/vnd.reticent.packed"
 
-Headers: TypeAlias = list[tuple[bytes, bytes]]
-
 
 class Admission(NamedTuple):
-    """What a request's headers say, once they are found in order."""
+    """What a request's headers say, once they are in order."""
 
     kind: bytes
     key: Key | None
-    readings: int
-    """How often keys had been read by then."""
-
-
-class Accepted(NamedTuple):
-    """202: durable, and counted once each. It is answered like a `ProblemError`."""
-
-    body: bytes
-
-    @property
-    def status(self) -> int:
-        """Accepted."""
-        return 202
-
-    @property
-    def headers(self) -> Headers:
-        """The headers that go with it."""
-        return [(b"content-type", JSON), (b"content-length", b"%d" % len(self.body)), NO_SNIFFING]
+    readings: int  # how often keys had been read by then
 
 
 ONE_ACCEPTED = Accepted(b'{"accepted":1}')
 
 Finish: TypeAlias = Callable[[Accepted | ProblemError], None]
-Single: TypeAlias = tuple[bytes, Key | None, Finish]
-"""A report as it came, whose it is, and whom to answer."""
+Single: TypeAlias = tuple[bytes, Key | None, Finish]  # a report as it came, its key, and its callback
 
 
 class Intake(ABC):
     """
-    Takes requests with reports: checks them, and answers when it is known what became of the reports.
+    Takes requests with reports: checks them, and answers once the fate of each report is known.
 
-    `admit` looks at the headers before the body is read; `take` starts with the whole body and calls
-    `finish`, at once or later. Nothing is awaited, so a server needs no task per request.
+    `admit` checks the headers before the body is read; `take` starts with the whole body and calls `finish`, at once
+    or later. Nothing is awaited, so a server needs no task per request.
     """
 
     def __init__(self, access: Access, limits: Limits) -> None:
@@ -78,8 +58,8 @@ class Intake(ABC):
         """
         Check key, type and size; raises `ProblemError`.
 
-        A key is taken from its header alone. Reports are sent by devices, which have no sessions; and a
-        browser sends the cookie of one along with whatever a page makes it send.
+        Only a key in the header counts. Devices have no sessions, and a browser attaches its cookie to any request a
+        page makes it send.
         """
         self.requests += 1
         key = self._access.key_of(headers)
@@ -102,7 +82,7 @@ class Intake(ABC):
         return Admission(kind, key, self._access.readings)
 
     def admit_again(self, admission: Admission, headers: Headers) -> Admission:
-        """Check a request whose headers were found in order before; keys may have been revoked meanwhile."""
+        """Check a request whose headers were in order before; keys may have been revoked meanwhile."""
         if admission.readings != self._access.readings:
             return self.admit(headers)
         self.requests += 1
@@ -129,7 +109,7 @@ class Intake(ABC):
         finish(problem)
 
     def _note(self, code: str, key: Key | None, count: int = 1) -> None:
-        """Count what was refused, and whose it was."""
+        """Count a refusal, for the collector and for the key."""
         self.refused[code] += count
         self.traffic.refused(key, code, count)
 
@@ -142,7 +122,7 @@ class Intake(ABC):
         """Take lines of JSON, or a packed batch."""
 
     def _too_many(self) -> ProblemError:
-        """The problem of a batch with more reports than may be."""
+        """The problem of a batch with too many reports."""
         return ProblemError(413, "too_large", f"A batch holds at most {self.limits.batch:,} reports.")
 
 
@@ -165,7 +145,7 @@ class Ingest(Intake):
         self._committer.submit_one((body, key, finish))
 
     def _read_singles(self, singles: list[Single]) -> list[tuple[Mapping[RoundKey, list[bytes]], Done]]:
-        """The records of single reports by round, with whom to answer; in the thread of the commits."""
+        """The records of single reports by round, with their callbacks; runs in the commit thread."""
         try:
             batch = self._wire.singles([body for body, _, _ in singles], self._clock())
         except Exception as error:  # each client gets an answer; what went wrong may quote a body
@@ -194,17 +174,17 @@ class Ingest(Intake):
     def _answer(
         self, singles: list[Single], answer: Accepted | ProblemError, durable: bool | StoreError = True
     ) -> None:
-        """Give all of these one answer, which does not depend on what became of the commit."""
+        """Give all of these one answer, whatever became of the commit."""
         for _, key, finish in singles:
             try:
                 if isinstance(answer, ProblemError):
                     self._note(answer.code, key)
                 finish(answer)
-            except Exception as error:  # whoever comes after gets an answer all the same
+            except Exception as error:  # the clients after it get an answer all the same
                 log_fault("answer-failed", error)
 
     def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
-        self._access.spend(admission.key, 0)  # whoever is over its rate does not have its batch read first
+        self._access.spend(admission.key, 0)  # checked before the batch is read
         read = self._wire.lines if admission.kind == NDJSON else self._wire.packed
         batch = read(body, self._clock(), self.limits.batch)
         if batch is None:
@@ -224,7 +204,7 @@ class Ingest(Intake):
                     self._note(code, key, count)
                 finish(answer)
             elif durable is False:
-                text = "A round was sealed just now; send the batch again."
+                text = "A round was sealed meanwhile; send the batch again."
                 self._refuse(ProblemError(503, "busy", text, retry_after=1), key, finish)
             else:
                 self._refuse(ProblemError(503, "unavailable", retry_after=5), key, finish)

@@ -1,4 +1,4 @@
-"""Where a collector listens: addresses, and sockets made here or inherited from systemd."""
+"""Where a collector listens: addresses, and sockets created here or inherited from systemd."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import socket
 
 from reticent.errors import ParameterError, ReticentError
 
-BACKLOG = 4096
-"""Connections that wait to be accepted; also those that come while a process is started again."""
-FIRST_INHERITED = 3
-"""The first file descriptor that systemd hands over (sd_listen_fds(3))."""
+BACKLOG = 4096  # connections waiting to be accepted, also while a process restarts
+FIRST_INHERITED = 3  # the first file descriptor from systemd (sd_listen_fds(3))
 
 
 def parse_listen(text: str) -> tuple[str, int]:
@@ -30,7 +28,7 @@ def parse_listen(text: str) -> tuple[str, int]:
 
 def is_loopback(host: str) -> bool:
     """
-    Whether nobody but this machine can reach a host.
+    Whether only this machine can reach a host.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -44,7 +42,7 @@ def is_loopback(host: str) -> bool:
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """A listening socket for each address that a name has; raises `OSError`."""
+    """A listening socket for each address of a name; raises `OSError`."""
     listeners: list[socket.socket] = []
     entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     for family, address in dict.fromkeys((entry[0], entry[4][:2]) for entry in entries):
@@ -60,12 +58,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def inherited() -> list[socket.socket]:
-    """
-    The listening sockets that this process was started with, by `LISTEN_FDS` and `LISTEN_PID`; often none.
-
-    Whoever holds them too, as systemd does, keeps clients waiting instead of refused while the collector is
-    started again.
-    """
+    """The sockets this process was started with (`LISTEN_FDS`, `LISTEN_PID`): clients wait through a restart."""
     count, process = os.environ.pop("LISTEN_FDS", ""), os.environ.pop("LISTEN_PID", "")
     if process != str(os.getpid()):  # they were meant for another process, whose environment this one got
         return []
@@ -79,7 +72,7 @@ def inherited() -> list[socket.socket]:
             is_listening = 0
         if not is_listening or listener.type != socket.SOCK_STREAM:
             raise ReticentError(
-                f"LISTEN_FDS: expected a listening stream socket, and file {number} is none.\n"
+                f"LISTEN_FDS: expected a listening stream socket, but file {number} is not one.\n"
                 "  Hint: the socket unit needs ListenStream= and no Accept=yes"
             )
         listeners.append(listener)
@@ -88,7 +81,7 @@ def inherited() -> list[socket.socket]:
 
 def shown(listener: socket.socket) -> str:
     """
-    Where a socket listens, as text.
+    The address of a socket, as text.
 
     >>> listener = bind("127.0.0.1", 0)[0]
     >>> shown(listener).startswith("127.0.0.1:")
@@ -103,6 +96,6 @@ def shown(listener: socket.socket) -> str:
 
 
 def is_local(listener: socket.socket) -> bool:
-    """Whether only programs of this machine, and no proxy on it, are meant to come in by a socket."""
+    """Whether a socket is meant for programs on this machine only, and not for a proxy on it."""
     address = listener.getsockname()
     return isinstance(address, tuple) and is_loopback(address[0])

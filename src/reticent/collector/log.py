@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on standard error; never an address, a body, a key or an id."""
+"""Structured logs: one JSON object per line on standard error; never an address, a body, a key or an id."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from reticent.errors import StoreError
 
 _HOME = Path(__file__).parents[2]
 
-quiet = False
-"""Set where a program has its own way of telling."""
+quiet = False  # set by programs that print their own messages
 
 
 def log(event: str, **fields: str | int | float) -> None:
@@ -26,10 +25,10 @@ def log(event: str, **fields: str | int | float) -> None:
 
 def log_fault(event: str, error: BaseException, **fields: str | int | float) -> None:
     """
-    Write what went wrong.
+    Write an error as an event.
 
-    A store's own words quote nothing of a request. Others' might: of them the log has the kind, and the last
-    line of reticent that they came through, such as `reticent/collector/api.py:120`.
+    The messages of a store quote nothing of a request; others might. Of those the log has the type, and the last
+    line of reticent in the traceback, such as `reticent/collector/api.py:120`.
     """
     if isinstance(error, StoreError):
         log(event, reason=str(error), **fields)

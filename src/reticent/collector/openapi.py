@@ -9,25 +9,32 @@ from typing import Any
 from reticent.collector.problems import DETAILS
 from reticent.columns import COLUMNS, SUBJECT
 
+Schema = dict[str, Any]
+
 _NUMBER = {"type": "number"}
 _TEXT = {"type": "string"}
 _WHOLE = {"type": "integer", "minimum": 0}
+_BASE64 = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
 _NAME = {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$"}
 _STATE = {"enum": ["open", "sealed", "damaged"]}
 _EVERY = {"enum": ["round", "window", "day", "week", "month"]}
 _TAGS = {"type": "object", "additionalProperties": _TEXT}
 
 
+def _all(names: str, schema: Schema) -> dict[str, Schema]:
+    return dict.fromkeys(names.split(), schema)
+
+
 def _object(
     properties: dict[str, Any], required: Sequence[str] | None = None, description: str = "", **more: Any
-) -> dict[str, Any]:
-    """An object of which all properties are required, unless it is said which."""
+) -> Schema:
+    """An object whose properties are all required, unless `required` names some."""
     described = {"description": description} if description else {}
     names = list(properties) if required is None else list(required)
     return {"type": "object", **described, "required": names, **more, "properties": properties}
 
 
-def _array(items: dict[str, Any], **more: Any) -> dict[str, Any]:
+def _array(items: Schema, **more: Any) -> Schema:
     return {"type": "array", "items": items, **more}
 
 
@@ -35,7 +42,7 @@ def _reference(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-_TYPES: dict[str, dict[str, Any]] = {
+_TYPES: dict[str, Schema] = {
     "text": _TEXT,
     "int64": _WHOLE,
     "float64": _NUMBER,
@@ -43,49 +50,48 @@ _TYPES: dict[str, dict[str, Any]] = {
     "json": _TAGS,
 }
 _COLUMNS = {column.name: {**_TYPES[column.type], "description": column.meaning} for column in COLUMNS} | {
-    "value": {"type": ["number", "null"], "description": "null for a bucket that nobody was asked about"},
+    "value": {"type": ["number", "null"], "description": "null for a bucket without reports"},
     "kind": {"enum": ["mean", "histogram", "choice", "flag"]},
     "state": {**_STATE, "description": "open: provisional, reports still come in"},
 }
 _WHERE = {name: _COLUMNS[name] for name in (*SUBJECT, "kind")}
 _ESTIMATE = {
     **{name: column for name, column in _COLUMNS.items() if name not in _WHERE},
-    "consistent": {"type": "boolean", "description": "whether any truth explains the reports"},
+    "consistent": {"type": "boolean", "description": "whether any true value explains the reports"},
 }
 _ROW = _object({"row": _WHOLE, "reports": _WHOLE, "expected": _NUMBER, "p_value": _NUMBER})
 _BALANCE = _object(
     {
         "p_value": {"type": "number", "minimum": 0, "maximum": 1},
         "even": {"type": "boolean"},
-        "over": _array(_ROW, description="Rows with more reports than chance gives"),
+        "over": _array(_ROW, description="Rows with more reports than chance explains"),
         "under": _array(_ROW, description="Rows with fewer"),
     },
     description="A histogram's reports on each row (bucket of dBitFlip, row of the Hadamard bit) held "
-    "against chance. Uneven below 10^-6: someone picks cohorts, or a client draws them wrongly.",
+    "against chance. Uneven below 10^-6: some client chooses cohorts, or draws them wrongly.",
 )
 _BUCKET = _object(_ESTIMATE, ["bucket", "value", "lower", "upper"])
 _ROUNDS = {
-    "rounds": {**_WHOLE, "description": "How many rounds it is made of"},
-    "rounds_missing": {**_WHOLE, "description": "How many rounds of the period are not in it"},
+    "rounds": {**_WHOLE, "description": "Rounds in the figure"},
+    "rounds_missing": {**_WHOLE, "description": "Rounds of the period that are missing"},
 }
 _CLEAR = {
-    "clear": {"type": "boolean", "description": "Whether the interval does not hold 0"},
+    "clear": {"type": "boolean", "description": "Whether the interval excludes 0"},
     "words": {**_TEXT, "description": "The change in words"},
 }
-_VALUES = dict.fromkeys(("value", "lower", "upper", "half_width"), _NUMBER) | {
+_VALUES = _all("value lower upper half_width", _NUMBER) | {
     "values": _array({"type": ["number", "null"]}, description="Of the buckets")
 }
 _ROUND = _object(
     {
         "plan": _TEXT,
-        "version": _WHOLE,
-        "round": _WHOLE,
-        "start": _WHOLE,
-        "end": _WHOLE,
-        "closes": _WHOLE,
+        **_all("version round start end closes", _WHOLE),
         "state": _STATE,
-        "reports": {"type": ["integer", "null"], "description": "Those that are shown; null: too few"},
-        "reason": {"type": "string", "description": "Why none are shown, where that is so"},
+        "reports": {
+            "type": ["integer", "null"],
+            "description": "As far as readers may see them; null: too few",
+        },
+        "reason": {"type": "string", "description": "Why none are shown, if so"},
     },
     ["plan", "version", "round", "start", "end", "closes", "state", "reports"],
 )
@@ -95,18 +101,13 @@ _SCHEMAS: dict[str, Any] = {
             "plan": _NAME,
             "version": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
             "round": {"type": "integer", "minimum": 0, "maximum": 2**53 - 1},
-            "id": {
-                "type": "string",
-                "pattern": "^[A-Za-z0-9_-]{21}[AQgw]$",
-                "description": "16 bytes, base64url",
-            },
-            "cohort": {"type": "integer", "minimum": 0, "maximum": 255},
+            "id": {"pattern": "^[A-Za-z0-9_-]{21}[AQgw]$", **_TEXT, "description": "16 bytes, base64url"},
+            "cohort": {**_WHOLE, "maximum": 255},
             "asked": {
-                "type": "string",
-                "pattern": "^[A-Za-z0-9_-]+$",
-                "description": "Which metrics are answered, one bit each, base64url; where not all are",
+                **_BASE64,
+                "description": "The answered metrics, one bit each, base64url; only if not all are",
             },
-            "bits": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "description": "Answers, base64url"},
+            "bits": {**_BASE64, "description": "Answers, base64url"},
             "segment": _TAGS,
         },
         ["plan", "version", "round", "id", "bits"],
@@ -122,7 +123,7 @@ _SCHEMAS: dict[str, Any] = {
     ),
     "Estimates": _object(
         {
-            "about": {**_TEXT, "description": "Whom the figures are about, in a sentence"},
+            "about": {**_TEXT, "description": "Which devices the figures describe, in a sentence"},
             "estimates": _array(
                 _object(
                     {**_WHERE, **_ROUNDS, **_ESTIMATE, "balance": _BALANCE, "buckets": _array(_BUCKET)},
@@ -131,17 +132,17 @@ _SCHEMAS: dict[str, Any] = {
             ),
             "withheld": _array(
                 _object({**_WHERE, "unit": _TEXT, "reports": {"type": "null"}, "reason": _TEXT}),
-                description="What was asked for and has fewer reports than the plan's min_reports",
+                description="Requested figures with fewer reports than the plan's min_reports",
             ),
             "damaged": _array(
                 _object({"plan": _TEXT, "version": _WHOLE, "round": _WHOLE, "reason": _TEXT}),
-                description="Rounds that cannot be read: they have no estimate until they are repaired",
+                description="Rounds that cannot be read: no estimate until they are repaired",
             ),
         }
     ),
     "Changes": _object(
         {
-            "about": {**_TEXT, "description": "Whom the figures are about, in a sentence"},
+            "about": {**_TEXT, "description": "Which devices the figures describe, in a sentence"},
             "changes": _array(
                 _object(
                     {
@@ -157,7 +158,7 @@ _SCHEMAS: dict[str, Any] = {
                         "buckets": _array(_object({**_ESTIMATE, **_CLEAR}, ["value", *_CLEAR])),
                     },
                     [*_WHERE, *_ROUNDS, *_CLEAR, "after", "before", "confidence", "reports"],
-                    "The later period less the one before it: value, lower and upper are of the difference",
+                    "The later period minus the one before: value, lower and upper are of the difference",
                 )
             ),
         }
@@ -166,10 +167,7 @@ _SCHEMAS: dict[str, Any] = {
     "Plan": _object(
         {
             "name": _TEXT,
-            "version": _WHOLE,
-            "round_seconds": _WHOLE,
-            "grace_seconds": _WHOLE,
-            "min_reports": _WHOLE,
+            **_all("version round_seconds grace_seconds min_reports", _WHOLE),
             "owner": _TEXT,
             "expires": {"type": ["string", "null"], "format": "date"},
             "metrics": _array({"type": "object"}),
@@ -182,18 +180,16 @@ _SCHEMAS: dict[str, Any] = {
     "Status": _object({"status": _TEXT}),
     "Problem": _object(
         {
-            "type": _TEXT,
-            "title": _TEXT,
+            **_all("type title detail", _TEXT),
             "status": {"type": "integer"},
             "code": {"enum": sorted(DETAILS)},
-            "detail": _TEXT,
         },
         description="RFC 9457",
     ),
 }
 
 
-def openapi_document() -> dict[str, Any]:
+def openapi_document() -> Schema:
     """The whole document."""
     plan = _parameter("plan", "query", _NAME)
     last = _parameter(
@@ -204,12 +200,14 @@ def openapi_document() -> dict[str, Any]:
     selection = [
         {**plan, "required": True},
         _parameter("metric", "query", _NAME),
-        _parameter("every", "query", _EVERY, "What a figure is of; left out: a day for most plans"),
-        _parameter("since", "query", _TEXT, "Periods that begin then or later: a date, or ISO 8601; UTC"),
-        _parameter("until", "query", _TEXT, "Periods that begin before"),
+        _parameter("every", "query", _EVERY, "The period of a figure; default: a day for most plans"),
+        _parameter(
+            "since", "query", _TEXT, "Periods that start at or after this time: a date, or ISO 8601; UTC"
+        ),
+        _parameter("until", "query", _TEXT, "Periods that start before this time"),
         last,
-        _parameter("segment", "query", _TEXT, "NAME:TAG, several may be given"),
-        _parameter("by", "query", _TEXT, "Estimate the tags of this segment apart"),
+        _parameter("segment", "query", _TEXT, "NAME:TAG; may be repeated"),
+        _parameter("by", "query", _TEXT, "One estimate per tag of this segment"),
         _parameter("confidence", "query", confidence),
     ]
     public = {"security": [], "x-roles": ["public"]}
@@ -228,7 +226,7 @@ def openapi_document() -> dict[str, Any]:
             ],
         },
         "/v1/changes": {
-            **_get("getChanges", "How figures changed against the period before.", "Changes", 400, 404),
+            **_get("getChanges", "Changes of figures from the period before.", "Changes", 400, 404),
             "parameters": selection,
         },
         "/v1/rounds": {
@@ -273,8 +271,8 @@ def openapi_document() -> dict[str, Any]:
     }
 
 
-def _get(name: str, summary: str, answer: str, *problems: int) -> dict[str, Any]:
-    """A GET that answers with a schema, or with something of a media type."""
+def _get(name: str, summary: str, answer: str, *problems: int) -> Schema:
+    """A GET that answers with a schema, or with a media type."""
     return {
         "operationId": name,
         "summary": summary,
@@ -283,7 +281,7 @@ def _get(name: str, summary: str, answer: str, *problems: int) -> dict[str, Any]
     }
 
 
-def _responses(answer: str, *problems: int, status: int = 200) -> dict[str, Any]:
+def _responses(answer: str, *problems: int, status: int = 200) -> Schema:
     content: dict[str, Any] = {answer: {}}
     if answer in _SCHEMAS:
         content = {"application/json": {"schema": _reference(answer)}}
@@ -302,5 +300,5 @@ def _responses(answer: str, *problems: int, status: int = 200) -> dict[str, Any]
 
 def _parameter(
     name: str, place: str, schema: dict[str, Any], text: str = "", required: bool = False
-) -> dict[str, Any]:
+) -> Schema:
     return {"name": name, "in": place, "required": required, "description": text, "schema": schema}

@@ -1,15 +1,16 @@
-"""Problem documents (RFC 9457): one shape for everything that is refused."""
+"""Problem documents (RFC 9457): one format for everything that is refused."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Protocol
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from reticent.reports import Verdict
 
 CONTENT_TYPE = b"application/problem+json"
+Headers: TypeAlias = list[tuple[bytes, bytes]]
 NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 STATUS_OF_VERDICT = {
@@ -21,30 +22,30 @@ STATUS_OF_VERDICT = {
 }
 
 DETAILS = {
-    "malformed": "The body is not exactly a report of this plan.",
+    "malformed": "The body is not a valid report of this plan.",
     "unknown_plan": "This collector does not serve that plan.",
     "version_mismatch": "This collector serves other versions of that plan.",
-    "late": "The round no longer takes reports.",
-    "early": "The round has not begun; check the device's clock.",
-    "unauthorized": "A key is needed: Authorization: Bearer KEY.",
-    "forbidden": "This key may not do that.",
-    "not_found": "There is nothing at this address.",
-    "method_not_allowed": "This address does not take that method.",
-    "bad_request": "The request cannot be understood.",
-    "not_acceptable": "The answer cannot be given in that form.",
-    "unsupported_media_type": "Send JSON, NDJSON or a packed batch, under its own type and not compressed.",
-    "too_large": "The body or the batch is larger than this collector takes.",
+    "late": "The round no longer accepts reports.",
+    "early": "The round has not started; check the device's clock.",
+    "unauthorized": "A key is required: Authorization: Bearer KEY.",
+    "forbidden": "This key does not allow that.",
+    "not_found": "Nothing exists at this address.",
+    "method_not_allowed": "This address does not support that method.",
+    "bad_request": "The request is invalid.",
+    "not_acceptable": "The response is not available in that format.",
+    "unsupported_media_type": "Send JSON, NDJSON or a packed batch, uncompressed and with its media type.",
+    "too_large": "The body or the batch is larger than this collector accepts.",
     "timeout": "The body did not arrive in time.",
-    "rate_limited": "This key sends more than it may; wait and send again.",
-    "busy": "More is waiting than can be written; wait and send again.",
-    "unavailable": "The store cannot be used just now. Send it again.",
-    "internal": "Something went wrong here; it has been noted.",
+    "rate_limited": "This key exceeds its rate; wait and send again.",
+    "busy": "The queue is full; wait and send again.",
+    "unavailable": "The store is temporarily unavailable. Send again.",
+    "internal": "An internal error occurred; it is logged.",
 }
 """Every code there is, and what it means."""
 
 
 class ProblemError(Exception):
-    """A request that is refused, with its status and its stable code."""
+    """A refused request, with its status and its stable code."""
 
     def __init__(self, status: int, code: str, detail: str = "", retry_after: int | None = None) -> None:
         super().__init__(code)
@@ -67,8 +68,8 @@ class ProblemError(Exception):
         )
 
     @property
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        """The headers that go with it."""
+    def headers(self) -> Headers:
+        """The headers of the response."""
         headers = [(b"content-type", CONTENT_TYPE), (b"content-length", b"%d" % len(self.body))]
         if self.retry_after is not None:
             headers.append((b"retry-after", b"%d" % self.retry_after))
@@ -78,27 +79,24 @@ class ProblemError(Exception):
 
 
 def of_verdict(verdict: Verdict) -> ProblemError:
-    """The problem of a report that does not count."""
+    """The problem of a report that is not counted."""
     return ProblemError(STATUS_OF_VERDICT[verdict], verdict.value)
 
 
-class Answer(Protocol):
-    """What is answered to a request without the application: a problem, or that reports are durable."""
+class Accepted(NamedTuple):
+    """202: durable, and counted once each. It is sent like a `ProblemError`."""
+
+    body: bytes
+    status: int = 202
 
     @property
-    def status(self) -> int:
-        """Of HTTP."""
-
-    @property
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        """All of them."""
-
-    @property
-    def body(self) -> bytes:
-        """JSON."""
+    def headers(self) -> Headers:
+        """The headers of the response."""
+        length = (b"content-length", b"%d" % len(self.body))
+        return [(b"content-type", b"application/json"), length, NO_SNIFFING]
 
 
-def response_of(answer: Answer) -> bytes:
-    """An answer as bytes."""
+def response_of(answer: Accepted | ProblemError) -> bytes:
+    """A response as bytes."""
     start = b"HTTP/1.1 %d %s" % (answer.status, HTTPStatus(answer.status).phrase.encode())
     return b"\r\n".join([start, *(b": ".join(header) for header in answer.headers), b"", answer.body])

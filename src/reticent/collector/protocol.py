@@ -1,9 +1,9 @@
 """
 One connection of the server: strict HTTP/1.1 over httptools.
 
-A report is answered from the parser's callbacks, without a task; every other request goes through ASGI. Both
-have the same parser, so there is one reading of where a request ends. Requests on a connection are answered in
-their order. What cannot be read in one way only is refused, and the connection is closed.
+A report is answered from the parser's callbacks, without a task; other requests go through ASGI. Both use one
+parser, so there is one reading of where a request ends. Requests on a connection are answered in order. What
+could be read in more than one way is refused, and the connection is closed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 import httptools
 
 from reticent.collector.asgi import Exchange
-from reticent.collector.ingest import ONE_ACCEPTED, Accepted, Intake
-from reticent.collector.limits import Connections, Pace
+from reticent.collector.ingest import ONE_ACCEPTED, Intake
+from reticent.collector.limits import Connections
 from reticent.collector.log import log_fault
-from reticent.collector.problems import ProblemError, response_of
+from reticent.collector.problems import Accepted, ProblemError, response_of
 from reticent.collector.requests import HEAD_TOO_LARGE, Request
 
 INGEST_PATH = b"/v1/reports"
-TOO_MANY_BYTES = ProblemError(503, "busy", "Too many large bodies arrive at once; try again.", retry_after=1)
+TOO_MANY_BYTES = ProblemError(503, "busy", "Too many large bodies at once; try again.", retry_after=1)
 STOPPING = ProblemError(503, "busy", "The collector is stopping; try again.", retry_after=1)
 
 
@@ -35,45 +35,40 @@ class CollectorProtocol(asyncio.Protocol):
         self.loop = loop
         self.transport: Any = None
         self._parser = httptools.HttpRequestParser(self)
-        self._reading: Request | None = None
-        """The request whose bytes arrive."""
+        self._reading: Request | None = None  # the request whose bytes arrive
         self._head_complete = self._offers_upgrade = False
-        self._current: Request | None = None
-        """The request that the next answer is for."""
-        self._behind: deque[Request] = deque()
-        """Those that came after it."""
-        self._is_deaf = False
-        """Whether nothing more that comes in is looked at."""
-        self._is_half_closed = False
-        """Whether the client has sent all that it will."""
+        self._current: Request | None = None  # the request that is answered next
+        self._behind: deque[Request] = deque()  # those that arrived after it
+        self._is_deaf = False  # whether further bytes are ignored
+        self._is_half_closed = False  # whether the client has sent all it will
         self._said_all = False
-        self._arrived = 0
-        """Bytes of the request that arrives, with all that is wrapped around its body."""
+        self._arrived = 0  # bytes of the arriving request, framing included
         self._repeated: tuple[bytes, int, Request] | None = None
         """The head of the last report, the length with its body, and what was read from it."""
-        self.held = 0
-        """Bytes of bodies in memory."""
+        self.held = 0  # bytes of bodies in memory
         self.arriving_since: float | None = None
         """When the first byte of the request came that arrives; None between requests."""
         self._idle_since: float | None = None
-        self._pace = Pace(shared.limits)
+        self._unread_since: tuple[float, int] | None = (
+            None  # when the client last kept pace, and the bytes then
+        )
         self.writable = asyncio.Event()
 
     @cached_property
     def _ingest(self) -> Intake | None:
-        """The ingest path of the application, which has started by the time of the first request."""
+        """The application's ingest path; the application has started by the first request."""
         return getattr(self.shared.app, "ingest", None)
 
     # Bytes come in
 
     def connection_made(self, transport: Any) -> None:
-        """A client has connected, its TLS handshake done: its first request should come soon."""
+        """A client has connected and finished its TLS handshake."""
         self.transport = transport
         self.writable.set()
         self.arriving_since = self.loop.time()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The connection has ended; a report that waits for its commit is written all the same."""
+        """The connection has ended; a report waiting for its commit is committed all the same."""
         self.shared.all.discard(self)
         self._is_deaf = self._said_all = True
         self._repeated = self._reading = None
@@ -86,7 +81,7 @@ class CollectorProtocol(asyncio.Protocol):
         self.writable.set()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came in."""
+        """Bytes have arrived."""
         if self._is_deaf:
             return
         if self._reading is None and self._current is None and self._repeated is not None:
@@ -130,7 +125,7 @@ class CollectorProtocol(asyncio.Protocol):
             self.refuse(ProblemError(400, "bad_request"))
 
     def _remember(self, data: bytes) -> None:
-        """Keep the head of a report, if the bytes were one whole request: the next one may have the same."""
+        """Keep the head of a report if the bytes were one whole request: the next one may have the same."""
         request = self._current
         if request is None or request.admission is None or self._is_deaf:
             return
@@ -139,7 +134,7 @@ class CollectorProtocol(asyncio.Protocol):
             self._repeated = data[:length], len(data), request
 
     def eof_received(self) -> bool:
-        """The client sends no more, and may still read: what it asked for in full is answered."""
+        """The client sends no more, and may still read: its complete requests are answered."""
         self._is_deaf = self._is_half_closed = True
         cut, self._reading = self._reading, None
         if cut is not None and cut in self._behind:
@@ -156,17 +151,17 @@ class CollectorProtocol(asyncio.Protocol):
             self._head_complete = self._offers_upgrade = False
 
     def on_url(self, target: bytes) -> None:
-        """The target, or a part of it, came."""
+        """The target, or a part of it."""
         if self._reading is not None:
             self._reading.target += target
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header came; those after a body in chunks are not looked at."""
+        """A header; those after a chunked body are ignored."""
         if self._reading is not None and not self._head_complete:
             self._reading.headers.append((name.lower(), value.strip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        """The head is whole: check it, and begin unless others come first."""
+        """The head is complete: check it, and begin unless other requests come first."""
         request = self._reading
         if request is None:
             return
@@ -191,7 +186,7 @@ class CollectorProtocol(asyncio.Protocol):
             self._is_deaf, self._reading = True, None
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body came."""
+        """A part of the body."""
         request = self._reading
         if request is None:
             return
@@ -208,7 +203,7 @@ class CollectorProtocol(asyncio.Protocol):
                 self._go_on(request)
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
+        """The request is complete."""
         request = self._reading
         if request is None or self._offers_upgrade:
             return
@@ -225,7 +220,7 @@ class CollectorProtocol(asyncio.Protocol):
     # Answers
 
     def _begin(self, request: Request) -> None:
-        """It is this request's turn; its body may still be on its way."""
+        """It is this request's turn; its body may still be arriving."""
         self._current = request
         app, ingest = self.shared.app, self._ingest
         if request.refusal is not None:
@@ -242,7 +237,7 @@ class CollectorProtocol(asyncio.Protocol):
             try:
                 request.admission = ingest.admit(request.headers)
             except ProblemError as problem:
-                # Which is said when the body was read, unless that is too large or has not been sent.
+                # Sent once the body was read, unless the body is too large or has not been sent.
                 if problem.code == "too_large" or request.expects:
                     self.refuse(problem)
                     return
@@ -253,7 +248,7 @@ class CollectorProtocol(asyncio.Protocol):
             self._go_on(request)
 
     def _go_on(self, request: Request) -> None:
-        """More of the current request has come. The application begins with a small body when it is whole."""
+        """More of the current request has arrived. The application gets a small body once it is complete."""
         if not request.is_report:
             if request.is_complete or request.expects or request.size > self.shared.limits.unread:
                 request.exchange = Exchange(self, request)
@@ -269,7 +264,7 @@ class CollectorProtocol(asyncio.Protocol):
             self._ingest.take(request.admission, body, self.finish)
 
     def _take_again(self, request: Request, body: bytes) -> None:
-        """A report with a head that came before, byte by byte."""
+        """A report whose head is byte for byte the one before it."""
         self._current, self._idle_since = request, None
         if self._ingest is None or request.admission is None:
             self.finish(ProblemError(503, "unavailable"))
@@ -297,7 +292,7 @@ class CollectorProtocol(asyncio.Protocol):
         self.end_answer(is_last)
 
     def is_last(self, request: Request) -> bool:
-        """Whether the connection ends with the answer to this request."""
+        """Whether the connection ends with the response to this request."""
         return (
             not (request.keep_alive and request.is_complete)
             or (self._is_deaf and not self._behind)
@@ -306,7 +301,7 @@ class CollectorProtocol(asyncio.Protocol):
         )
 
     def end_answer(self, is_last: bool) -> None:
-        """The answer to the current request is written: go on to the next one, or close."""
+        """The response to the current request is written: continue with the next one, or close."""
         request, self._current = self._current, None
         if self._said_all:
             return
@@ -324,11 +319,7 @@ class CollectorProtocol(asyncio.Protocol):
             self._pause_or_resume()
 
     def _close_after_reading(self) -> None:
-        """
-        Close, and throw away for a while what still comes in.
-
-        Closing at once, with bytes unread, would reset the connection, and the client might never see why.
-        """
+        """Close, but read on for a while: closing with unread bytes resets the connection, and the response is lost."""
         self._is_deaf = self._said_all = True
         self.arriving_since = self._reading = None
         self._behind.clear()
@@ -343,7 +334,7 @@ class CollectorProtocol(asyncio.Protocol):
             self.transport.close()
 
     def refuse(self, problem: ProblemError) -> None:
-        """Answer the request that arrives with a problem, after those before it have theirs, and close."""
+        """Answer the arriving request with a problem, after the responses before it, and close."""
         if self._said_all or self.transport is None:
             return
         self._is_deaf = True
@@ -368,14 +359,14 @@ class CollectorProtocol(asyncio.Protocol):
     # Limits
 
     def shed(self) -> None:
-        """Let go of the bodies in memory: others need the room."""
+        """Drop the bodies in memory: others need the room."""
         self.refuse(TOO_MANY_BYTES)
         if self.held:  # of requests that arrived in full and wait for their turn
             self._release(self.held)
             self.transport.abort()
 
     def taken(self, request: Request) -> bytes:
-        """What came of a body since this was last called: the application takes it."""
+        """What arrived of a body since the last call: the application takes it."""
         body = b"".join(request.parts)
         self._release_body(request)
         self._pause_or_resume()
@@ -391,7 +382,7 @@ class CollectorProtocol(asyncio.Protocol):
         self.shared.let_go(size)
 
     def _pause_or_resume(self) -> None:
-        """Read on only while nothing waits that was read already."""
+        """Read on only while nothing that was read is waiting."""
         waits = self._current and self._current.exchange and self.held > self.shared.limits.unread
         if self._said_all or self.transport.is_closing():
             return
@@ -403,20 +394,20 @@ class CollectorProtocol(asyncio.Protocol):
                 self.arriving_since = self.loop.time()
 
     def pause_writing(self) -> None:
-        """The client does not take its answers."""
+        """The client does not read its responses."""
         self.writable.clear()
 
     def resume_writing(self) -> None:
-        """The client has taken most of what waited for it."""
-        self._pace.restart()
+        """The client has read most of what waited for it."""
+        self._unread_since = None
         self.writable.set()
 
     def cut_off_if_slow(self, now: float) -> None:
-        """End a request that does not arrive in time, an answer that is not taken, an unused connection."""
+        """End a request that does not arrive in time, a response that is not read, an idle connection."""
         limits = self.shared.limits
         if self.transport is None:
             return  # it is at its TLS handshake, which has a limit of its own
-        if self._pace.is_too_slow(self.transport.get_write_buffer_size(), now):
+        if self._reads_too_slowly(self.transport.get_write_buffer_size(), now):
             self.transport.abort()  # closing would wait for the client to take the rest
         elif self.arriving_since is not None and self.transport.is_reading():
             if now - self.arriving_since > limits.seconds:
@@ -424,11 +415,22 @@ class CollectorProtocol(asyncio.Protocol):
         elif self._current is None and self._idle_since and now - self._idle_since > limits.idle_seconds:
             self.transport.close()
 
+    def _reads_too_slowly(self, waiting: int, now: float) -> bool:
+        """Whether bytes have waited for `seconds`, and the client read fewer than its share of them."""
+        limits, since = self.shared.limits, self._unread_since
+        if waiting and since is not None:
+            if now - since[0] <= limits.seconds:
+                return False
+            if waiting > since[1] - limits.reading_rate * limits.seconds:
+                return True
+        self._unread_since = (now, waiting) if waiting else None
+        return False
+
     # The end of the server
 
     @property
     def is_committing(self) -> bool:
-        """Whether a report arrived in full and is not answered."""
+        """Whether a complete report is still unanswered."""
         request = self._current
         return (
             request is not None
@@ -438,17 +440,16 @@ class CollectorProtocol(asyncio.Protocol):
         )
 
     def close_if_idle(self) -> None:
-        """The server is stopping: a connection ends between two requests, and a new one may ask once."""
+        """The server is stopping: close between two requests; a new connection may still send one."""
         if self.transport and self._idle_since is not None and not (self._current or self._reading):
             self.transport.close()
 
     def refuse_the_rest(self) -> None:
-        """It does not wait any longer for requests that have not arrived in full."""
+        """Stop waiting for requests that have not arrived in full."""
         if self._reading is not None:
             self.refuse(STOPPING)
         elif self.transport and self._current is None and not self._said_all:
             self.transport.close()
 
 
-ONE_RESPONSE = response_of(ONE_ACCEPTED)
-"""Made once: most requests are answered by it."""
+ONE_RESPONSE = response_of(ONE_ACCEPTED)  # made once: the response to most requests

@@ -1,9 +1,8 @@
 """
-What readers ask for is worked out beside the event loop, which takes reports meanwhile, and only so much at once.
+Work for readers, on a few threads beside the event loop, with a short queue; beyond it clients get 503.
 
-Python runs one thread at a time. So there are few threads for readers, a short queue before them, and who comes when
-that is full is asked to come again. While they work, threads take turns ten times as often as Python lets them by
-itself: those that take reports would otherwise wait five milliseconds for each turn.
+Python runs one thread at a time. While readers are served, the switch interval is a tenth of the usual one:
+the threads that take reports would otherwise wait up to five milliseconds for each turn.
 """
 
 from __future__ import annotations
@@ -18,24 +17,19 @@ from typing import ClassVar, TypeVar
 from reticent.collector.problems import ProblemError
 
 RETRY_SECONDS = 5
-TURN_SECONDS = 0.0005
-"""For which a thread keeps others waiting, while readers are worked for."""
+TURN_SECONDS = 0.0005  # the switch interval while readers are served
 _USUAL_TURN = sys.getswitchinterval()
 
 Answer = TypeVar("Answer")
 
 
 class Readers:
-    """
-    Threads that work for readers, and the queue before them.
-
-    Work whose reader has gone is taken out of the queue; what has begun is finished, and counts until then.
-    """
+    """The threads for readers, and their queue. Work whose reader has gone leaves the queue; begun work is finished."""
 
     threads: ClassVar[int] = 2
     most_waiting: ClassVar[int] = 16
     most_public: ClassVar[int] = 8
-    """Of these, for anybody: a crowd on public pages leaves room for those who have a key."""
+    """Of these, without a key: a crowd on public pages leaves room for readers with one."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(self.threads, "reticent-reader")
@@ -43,12 +37,12 @@ class Readers:
         self._present = self._public = 0
 
     async def run(self, work: Callable[..., Answer], *arguments: object, public: bool = False) -> Answer:
-        """Do some work that blocks; raises `ProblemError` (503) when too much is waiting."""
+        """Run blocking work; raises `ProblemError` (503) when too much is queued."""
         with self._lock:
             is_full = self._present >= self.threads + self.most_waiting
             if is_full or (public and self._public >= self.most_public):
                 raise ProblemError(
-                    503, "busy", "Too many readers at once; ask again soon.", retry_after=RETRY_SECONDS
+                    503, "busy", "Too many readers at once; try again soon.", retry_after=RETRY_SECONDS
                 )
             self._present += 1
             self._public += public
@@ -69,5 +63,5 @@ class Readers:
                 sys.setswitchinterval(_USUAL_TURN)
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Start no more work."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,8 +1,8 @@
 """
 The relay: takes reports for a collector elsewhere, which then never sees who sent them.
 
-Reports wait until there are enough of them, or for long enough; they are put in random order and go on as a packed
-batch. A device is answered when the collector has answered for its report. Nothing is written anywhere.
+Reports wait until there are enough of them, or for long enough; they are shuffled and forwarded as a packed batch.
+A device is answered once the collector has answered for its report. Nothing is written to disk.
 """
 
 from __future__ import annotations
@@ -22,18 +22,10 @@ from starlette.types import Receive, Scope, Send
 from reticent.collector.access import Access
 from reticent.collector.app import for_pages, take_reports
 from reticent.collector.client import BatchTooLargeError, Client, UnreachableError
-from reticent.collector.ingest import (
-    NDJSON,
-    ONE_ACCEPTED,
-    PACKED,
-    Accepted,
-    Admission,
-    Finish,
-    Intake,
-)
+from reticent.collector.ingest import NDJSON, ONE_ACCEPTED, PACKED, Admission, Finish, Intake
 from reticent.collector.limits import Limits
 from reticent.collector.log import log, log_fault
-from reticent.collector.problems import ProblemError, of_verdict
+from reticent.collector.problems import Accepted, ProblemError, of_verdict
 from reticent.collector.wire import ROUND_BYTES, Wire
 from reticent.collector.writing import BusyError
 from reticent.errors import StoreError
@@ -41,8 +33,7 @@ from reticent.plan import Plan
 from reticent.reports import Verdict, packed_header, to_packed
 from reticent.stores import Key
 
-MOST_IN_BATCH = 10_000
-"""Reports that go on in one request."""
+MOST_IN_BATCH = 10_000  # reports in one request to the collector
 
 T = TypeVar("T")
 Outcome: TypeAlias = Verdict | ProblemError
@@ -54,14 +45,14 @@ Records: TypeAlias = dict[tuple[str, int], list[tuple[int, bytes]]]
 NO_ANSWER = ProblemError(
     503,
     "unavailable",
-    "The collector behind this relay does not answer just now; send it again.",
+    "The collector behind this relay does not answer at the moment; send again.",
     retry_after=5,
 )
 
 
 def shuffled(things: Sequence[T]) -> list[T]:
     """
-    The same things in an order that the operating system's generator draws, each as likely as any other.
+    The same items in an order drawn from the operating system's generator, each order equally likely.
 
     Numbers are drawn until all of them differ; given that, every order of them is equally likely.
     """
@@ -73,21 +64,20 @@ def shuffled(things: Sequence[T]) -> list[T]:
 
 
 class _Queue:
-    """The reports of one version of a plan that wait."""
+    """The waiting reports of one version of a plan."""
 
     def __init__(self, plan: Plan) -> None:
         self.head = to_packed([], plan)
         self.waiting: list[Waiting] = []
-        self.since = 0.0
-        """When it began to fill."""
+        self.since = 0.0  # when it began to fill
 
 
 class Forwarder:
     """
-    Sends what waits to the collector, two batches at a time: one is on its way while another is committed.
+    Sends batches to the collector, two at a time: one is sent while another is committed.
 
-    A batch is begun when at least `batch` reports of a version of a plan wait, or when the first of them has
-    waited for `seconds`. Nothing is kept of a report once it is answered.
+    A batch begins when at least `batch` reports of a version of a plan wait, or when the first of them has waited for
+    `seconds`. Nothing is kept of a report once it is answered.
     """
 
     def __init__(
@@ -106,14 +96,12 @@ class Forwarder:
         self._seconds = seconds
         self._patience = patience
         self._most = most_waiting
-        self._waiting = 0
-        """Reports that wait or are on their way."""
+        self._waiting = 0  # reports that wait or are being sent
         self._news = asyncio.Event()
-        self.is_failing = False
-        """Whether the collector did not answer for the last batch."""
+        self.is_failing = False  # whether the collector failed to answer for the last batch
 
     def submit(self, reports: Mapping[tuple[str, int], list[Waiting]]) -> None:
-        """Let reports wait for their batch, by plan and version; raises `BusyError` when too many wait."""
+        """Queue reports, by plan and version; raises `BusyError` when too many wait."""
         count = sum(map(len, reports.values()))
         if self._waiting and self._waiting + count > self._most:
             raise BusyError
@@ -128,7 +116,7 @@ class Forwarder:
                 self._news.set()
 
     async def run(self) -> None:
-        """Send what waits, for ever."""
+        """Send batches until cancelled."""
         try:
             await asyncio.gather(*map(self._send, self._clients))
         finally:
@@ -143,7 +131,7 @@ class Forwarder:
             await self._deliver(client, queue.head, shuffled(taken))
 
     async def _due(self) -> _Queue:
-        """The queue whose turn it is, as soon as there is one."""
+        """The next queue to send, as soon as there is one."""
         while True:
             now = asyncio.get_running_loop().time()
             filled = [queue for queue in self._queues.values() if queue.waiting]
@@ -185,7 +173,7 @@ class Forwarder:
             self._answer(reports, [refused.get(place, Verdict.ACCEPTED) for place in range(len(reports))])
 
     def _fail(self, reports: list[Waiting], reason: str) -> None:
-        """Answer for reports that the collector did not, and for those that wait behind them."""
+        """Answer for reports that the collector did not, and for those waiting behind them."""
         if not self.is_failing:  # one line for an outage, not one for each batch
             self.is_failing = True
             log("collector-fails", reason=reason)
@@ -204,11 +192,7 @@ class Forwarder:
 
 
 class RelayIntake(Intake):
-    """
-    Takes reports for a forwarder.
-
-    It checks their form, since a batch holds records only; whether their round is open is for the collector to say.
-    """
+    """Takes reports for a forwarder; it checks their form, and the collector whether their round is open."""
 
     def __init__(self, plans: Sequence[Plan], forwarder: Forwarder, access: Access, limits: Limits) -> None:
         super().__init__(access, limits)
@@ -255,7 +239,7 @@ class RelayIntake(Intake):
             self._batch_done(outcomes, admission.key, finish)
 
     def _lines(self, body: bytes) -> tuple[Records, dict[int, Outcome]]:
-        """The records of lines of JSON with their places, by plan and version; and what is refused."""
+        """The records of lines of JSON with their places, by plan and version; and the refused ones."""
         lines = [line for line in body.split(b"\n") if line.strip()]
         if len(lines) > self.limits.batch:
             raise self._too_many()
@@ -287,7 +271,7 @@ class RelayIntake(Intake):
         return {(head.plan, head.version): records}, refused
 
     def _batch_done(self, outcomes: Mapping[int, Outcome], key: Key | None, finish: Finish) -> None:
-        """Answer for a batch of which all is known; when some of it has to be sent again, all of it has."""
+        """Answer for a batch whose outcome is complete; if some of it has to be sent again, all of it has."""
         for outcome in outcomes.values():
             if isinstance(outcome, ProblemError):
                 self._refuse(outcome, key, finish)
@@ -305,19 +289,19 @@ class RelayIntake(Intake):
 
 
 class KeyFile:
-    """The keys of a relay's clients: a file with one on each line, read again every few seconds."""
+    """The keys of a relay's clients: a file with one per line, read again every few seconds."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def keys(self) -> list[Key]:
-        """What is kept of them; an empty file is not taken for a relay that needs no key."""
+        """The keys; an empty file is an error, not a relay that needs no key."""
         try:
             texts = self._path.read_text().split()
         except (OSError, ValueError) as error:
             raise StoreError(f"{self._path}: cannot be read: {error}") from error
         if not texts:
-            raise StoreError(f"{self._path}: expected a key on each line, got none.")
+            raise StoreError(f"{self._path}: expected one key per line, found none.")
         digests = [sha256(text.encode()).digest() for text in texts]
         return [Key(digest.hex()[:8], "ingest", digest, "", 0) for digest in digests]
 
@@ -360,7 +344,7 @@ class Relay:
         self.cross_origin = for_pages(self._answer, allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or start and stop."""
+        """Handle an ASGI scope."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif self.cross_origin is not None and scope["path"] == "/v1/reports":

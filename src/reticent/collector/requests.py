@@ -1,13 +1,13 @@
-"""A request as far as it has arrived, and what makes its head one that can be read in one way only."""
+"""A request as far as it has arrived, and the checks that make its head unambiguous."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from reticent.collector.ingest import Admission, Headers
+from reticent.collector.ingest import Admission
 from reticent.collector.limits import Limits
-from reticent.collector.problems import ProblemError
+from reticent.collector.problems import Headers, ProblemError
 
 if TYPE_CHECKING:
     from reticent.collector.asgi import Exchange
@@ -23,10 +23,10 @@ def _refused(detail: str) -> ProblemError:
 
 
 HEAD_TOO_LARGE = ProblemError(431, "too_large", "The head of the request is too large.")
-NO_HOST = _refused("A request has one Host header, and that names a host.")
-BAD_FRAMING = _refused("A body has one Content-Length, or one Transfer-Encoding of chunked, not both.")
-BAD_TARGET = _refused("The target of a request is a path, with or without http:// and a host before it.")
-BAD_VERSION = _refused("The version of HTTP is 1.1 or 1.0.")
+NO_HOST = _refused("A request needs exactly one Host header with a valid host.")
+BAD_FRAMING = _refused("A body needs one Content-Length, or one Transfer-Encoding: chunked, not both.")
+BAD_TARGET = _refused("The target of a request must be a path, or http:// with a host and a path.")
+BAD_VERSION = _refused("The HTTP version must be 1.1 or 1.0.")
 
 
 class Request:
@@ -41,22 +41,18 @@ class Request:
         self.method = self.target = b""
         self.version = "1.1"
         self.headers: Headers = []
-        self.parts: list[bytes] = []
-        """What came of the body and was not handed on."""
-        self.size = 0
-        """Bytes of the body so far."""
-        self.expects = False
-        """Whether the client waits for 100 Continue before it sends the body."""
+        self.parts: list[bytes] = []  # of the body, as long as they are not handed on
+        self.size = 0  # bytes of the body so far
+        self.expects = False  # whether the client waits for 100 Continue before it sends the body
         self.is_complete = False
         self.is_report = False
         self.keep_alive = True
-        self.admission: Admission | None = None
-        """Of a report request whose key and type are in order."""
+        self.admission: Admission | None = None  # of a report whose key and type are in order
         self.exchange: Exchange | None = None
         self.refusal: ProblemError | None = None
 
     def problem(self, limits: Limits) -> ProblemError | None:
-        """Why the head cannot be taken: it is too large, or two servers might read it differently."""
+        """Why the head is refused: too large, or servers might read it in different ways."""
         sizes = (len(name) + len(value) + len(": \r\n") for name, value in self.headers)
         if len(self.target) + sum(sizes) > limits.head:
             return HEAD_TOO_LARGE
@@ -78,7 +74,7 @@ class Request:
         return None if self._take_target() else BAD_TARGET
 
     def _take_target(self) -> bool:
-        """A path; `http://host/path`, whose host goes before the header's; `*` for OPTIONS (RFC 9112, 3.2)."""
+        """A path; `http://host/path`, whose host replaces the header's; `*` for OPTIONS (RFC 9112, 3.2)."""
         if self.method == b"CONNECT":
             return False
         if _PATH.fullmatch(self.target):
@@ -92,7 +88,7 @@ class Request:
         return True
 
     def head_without_upgrade(self) -> bytes:
-        """Its head once more, without the header that offers another protocol."""
+        """The head again, without the header that offers another protocol."""
         lines = [b": ".join(header) for header in self.headers if header[0] != b"upgrade"]
         start = b"%s %s HTTP/%s" % (self.method, self.target, self.version.encode())
         return b"\r\n".join([start, *lines, b"", b""])

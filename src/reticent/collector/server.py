@@ -1,4 +1,4 @@
-"""The HTTP server: it accepts, cuts off slow clients, reloads its certificate, and stops in good order."""
+"""The HTTP server: accepts connections, cuts off slow clients, reloads its certificate, and stops in order."""
 
 from __future__ import annotations
 
@@ -21,52 +21,54 @@ from reticent.collector.log import log, log_fault
 from reticent.collector.problems import ProblemError, response_of
 from reticent.collector.protocol import CollectorProtocol
 
-KEPT_FILES = 64
-"""Files that are kept back from connections: for the store, and for what the process itself has open."""
+KEPT_FILES = 64  # files kept from connections: for the store, and for the process itself
 CROWD_LOG_SECONDS = 60.0
 
-_TOO_MANY = response_of(
-    ProblemError(503, "busy", "More clients are connected than can be; try again.", retry_after=5)
-).replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
+_TOO_MANY = response_of(ProblemError(503, "busy", "Too many connections; try again.", retry_after=5)).replace(
+    b"\r\n", b"\r\nconnection: close\r\n", 1
+)
 
 
 class Server:
     """
-    Serves an ASGI application, and takes reports for one that has an `ingest` attribute.
+    Serves an ASGI application, and takes reports for one with an `ingest` attribute.
 
-    It lets the process open as many files as the system allows, and takes no more connections than that
-    leaves room for, counted from the moment they are accepted: a crowd is turned away, and the store never
-    runs out of files.
+    It raises the limit of open files as far as the system allows, and takes no more connections than that leaves room
+    for, counted from accept on: a crowd is turned away, and the store never runs out of files.
+
+    It listens at host and port once the application has started, or on `listeners` if given; then it calls `started`
+    with its address. `tls` is a certificate and a key file.
     """
 
     def __init__(
         self,
         app: Any,
-        listen: Callable[[], Sequence[socket.socket]],
+        host: str,
+        port: int,
         limits: Limits,
-        tls: tuple[str, str] | None,
-        started: Callable[[str, int], None] | None,
+        tls: tuple[str, str] | None = None,
+        started: Callable[[str, int], None] | None = None,
+        listeners: Sequence[socket.socket] = (),
     ) -> None:
         self._app = app
-        self._listen = listen
+        self._listen: Callable[[], Sequence[socket.socket]] = lambda: listeners or bind(host, port)
         self._tls_files = tls
         self._tls = tls_context(*tls) if tls is not None else None
         self._on_start = started
         self._most = limits.connections
         self.connections = Connections(app, limits)
-        self.started = False
-        """Whether it ever listened."""
+        self.started = False  # whether it ever listened
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._crowd_logged = float("-inf")
         self._connecting: set[asyncio.Task[None]] = set()
 
     def run(self, lifeline: int | None = None) -> None:
-        """Serve until SIGTERM, SIGINT or `stop`, or until the other end of a pipe, `lifeline`, is closed."""
+        """Serve until SIGTERM, SIGINT or `stop`, or until the other end of the pipe `lifeline` is closed."""
         uvloop.run(self.serve(lifeline))
 
     def stop(self) -> None:
-        """Stop in good order; from any thread."""
+        """Stop in order; from any thread."""
         if self._loop is not None:
             try:
                 self._loop.call_soon_threadsafe(self._stopping.set)
@@ -74,18 +76,18 @@ class Server:
                 return
 
     def reload_tls(self) -> None:
-        """Read certificate and key again, for connections from now on; files that do not fit change nothing."""
+        """Load the certificate and key again, for new connections; invalid files change nothing."""
         if self._tls_files is None:
             return
         try:
             self._tls = tls_context(*self._tls_files)
         except (OSError, ValueError) as error:
-            log("tls-kept", reason=f"{type(error).__name__}: the new certificate and key cannot be used")
+            log("tls-kept", reason=f"{type(error).__name__}: the new certificate or key is not valid")
         else:
             log("tls-reloaded")
 
     async def serve(self, lifeline: int | None = None) -> None:
-        """Start the application, listen, and end with both in order."""
+        """Start the application, listen, and stop both in order."""
         loop = self._loop = asyncio.get_running_loop()
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -127,7 +129,7 @@ class Server:
         await lifespan.stop()
 
     def _accept(self, listener: socket.socket) -> None:
-        """Somebody connects. One at a time: a crowd at the door does not keep those inside waiting."""
+        """Accept one connection at a time: a crowd does not delay those already connected."""
         loop = asyncio.get_running_loop()
         try:
             connection, _ = listener.accept()
@@ -164,7 +166,7 @@ class Server:
                     return
 
     async def _connect(self, connection: socket.socket, protocol: CollectorProtocol) -> None:
-        """Make a connection of an accepted socket, after its TLS handshake if there is one."""
+        """Turn an accepted socket into a connection, after its TLS handshake if there is one."""
         limits = self.connections.limits
         seconds = min(limits.handshake_seconds, limits.seconds) if self._tls else None
         try:
@@ -179,7 +181,7 @@ class Server:
                 connection.close()
 
     async def _look_after(self) -> None:
-        """Once a second, cut off clients that take too long, and give memory back."""
+        """Every second, cut off slow clients and give memory back."""
         while True:
             await asyncio.sleep(1)
             self.connections.give_back()
@@ -194,21 +196,21 @@ class Server:
         """
         Answer what is under way, and end.
 
-        A report that is being committed gets its answer, however long that takes (within reason). All others
-        have little time: a request to arrive in full, a page to be made and read.
+        A report being committed gets its response, however long that takes (within reason). Everything else has little
+        time: a request to arrive in full, a page to be made and read.
         """
         self.connections.is_draining = True
-        everybody, limits = self.connections.all, self.connections.limits
-        for connection in list(everybody):
+        connections, limits = self.connections.all, self.connections.limits
+        for connection in list(connections):
             connection.close_if_idle()
-        await self._wait(lambda: not everybody, limits.arriving_seconds)
+        await self._wait(lambda: not connections, limits.arriving_seconds)
         for task in self._connecting:
             task.cancel()
-        for connection in list(everybody):
+        for connection in list(connections):
             connection.refuse_the_rest()
-        await self._wait(lambda: not any(one.is_committing for one in everybody), limits.answer_seconds)
-        await self._wait(lambda: not everybody, limits.arriving_seconds)
-        for connection in list(everybody):
+        await self._wait(lambda: not any(one.is_committing for one in connections), limits.answer_seconds)
+        await self._wait(lambda: not connections, limits.arriving_seconds)
+        for connection in list(connections):
             if connection.transport is not None:
                 connection.transport.abort()
 
@@ -218,34 +220,19 @@ class Server:
             await asyncio.sleep(0.02)
 
 
-def make_server(
-    app: Any,
-    host: str,
-    port: int,
-    limits: Limits,
-    tls: tuple[str, str] | None = None,
-    started: Callable[[str, int], None] | None = None,
-    listeners: Sequence[socket.socket] = (),
-) -> Server:
-    """
-    A server for an application; `tls` is a certificate and a key file.
-
-    It listens at host and port once the application has started, or on `listeners` where there are any.
-    `started` is called with the address it listens on, once it does.
-    """
-    return Server(app, lambda: listeners or bind(host, port), limits, tls, started)
+make_server = Server
 
 
 def tls_context(certificate: str, key: str) -> ssl.SSLContext:
-    """TLS with a certificate and its key, two files; raises `OSError` or `ValueError` when they do not fit."""
+    """TLS with a certificate and its key, two files; raises `OSError` or `ValueError` when they do not match."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key, password="")  # nobody is there to be asked for one
+    context.load_cert_chain(certificate, key, password="")  # there is no one to ask for a passphrase
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
 def raise_file_limit() -> int:
-    """Let this process open as many files as it may; returns how many that is."""
+    """Raise this process's limit of open files as far as allowed; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -256,7 +243,7 @@ def raise_file_limit() -> int:
 
 def room_for_connections(files: int) -> int:
     """
-    How many connections a process may have that may open so many files.
+    How many connections a process with so many files may have.
 
     >>> room_for_connections(20_000), room_for_connections(100)
     (19936, 50)

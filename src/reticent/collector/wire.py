@@ -35,13 +35,11 @@ ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _ACCEPTED = Verdict.ACCEPTED
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _STANDARD_OR_WRONG = bytes.maketrans(b"-_+/=", b"+/\xff\xff\xff")
-_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
-"""A text in JSON, from quote to quote."""
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')  # a JSON string, quotes included
 _NUMBER = rb"(0|[1-9][0-9]{0,%d})"
 _BEFORE_ROUND = b',"round":'
 
-Lines = Sequence[tuple[bytes, ...]]
-"""The groups that an expression matched in each of many reports."""
+Lines = Sequence[tuple[bytes, ...]]  # the groups that an expression matched in each of many reports
 _COHORTS = {b"%d" % cohort: cohort for cohort in range(COHORTS)}
 
 
@@ -60,7 +58,7 @@ class WireReport(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class Batch:
-    """What a request holds: records by round, and the places and codes of what is refused."""
+    """The content of a request: records by round, and the places and codes of refused reports."""
 
     records: dict[RoundKey, list[bytes]] = field(default_factory=dict)
     accepted: int = 0
@@ -74,8 +72,7 @@ class Wire:
 
     block_bytes: ClassVar[int] = 1 << 16
     """How much of a batch of lines is read at once: one odd line costs its block the quick way, not the batch."""
-    few: ClassVar[int] = 6
-    """How many single reports are read one by one: for more it is quicker to read them at once."""
+    few: ClassVar[int] = 6  # single reports decoded one by one: more are faster at once
     decode = staticmethod(msgspec.json.Decoder(WireReport).decode)
 
     def __init__(self, plans: Iterable[Plan], skew: float = 300.0) -> None:
@@ -84,7 +81,7 @@ class Wire:
         self._names = {name for name, _ in self._plans}
 
     def one(self, body: bytes, now: float) -> tuple[RoundKey, bytes] | Verdict:
-        """One report in JSON: its round and record, or why it does not count."""
+        """One report in JSON: its round and record, or why it is not counted."""
         report = self._read(body)
         decoder = self._plans.get((report.plan, report.version)) if report else None
         if report is None or (decoder is None and not _is_report(report)):
@@ -100,7 +97,7 @@ class Wire:
         return RoundKey(report.plan, report.version, report.round), record
 
     def _read(self, body: bytes) -> WireReport | None:
-        """A report, if the keys and types are right and no key comes twice."""
+        """A report, if its keys and types are right and no key comes twice."""
         if len(body) > MAX_JSON:
             return None
         try:
@@ -115,7 +112,7 @@ class Wire:
         return report if body.count(b'"') == 2 * texts or len(_TEXT.findall(body)) == texts else None
 
     def singles(self, bodies: Sequence[bytes], now: float) -> Batch:
-        """Single reports in JSON that were queued together, at once; each as `one` reads it."""
+        """Single reports in JSON that were queued together; each is read as `one` reads it."""
         batch = Batch()
         by_start: dict[bytes, list[int]] = {}
         for place, body in enumerate(bodies):
@@ -141,7 +138,7 @@ class Wire:
         return batch
 
     def lines(self, body: bytes, now: float, most: int) -> Batch | None:
-        """Lines of JSON; None when there are more than `most`."""
+        """Lines of JSON; None for more than `most`."""
         if not body.endswith(b"\n"):
             body += b"\n"
         if body.count(b"\n") > most:
@@ -176,7 +173,7 @@ class Wire:
     def _add(
         self, decoder: _PlanDecoder, places: Sequence[int], lines: Lines, now: float, batch: Batch
     ) -> bool:
-        """Add reports on one plan that its expression matched, sorted by round; False when one is not in order."""
+        """Add reports on one plan that its expression matched, by round; False when one is invalid."""
         rounds, *columns = zip(*lines, strict=True)
         records = decoder.records(columns)
         numbers = {text: int(text) for text in set(rounds)}
@@ -201,7 +198,7 @@ class Wire:
         return True
 
     def packed(self, body: bytes, now: float, most: int) -> Batch | Verdict | None:
-        """A packed batch; one verdict when all of it is refused, None when there are more than `most`."""
+        """A packed batch; one verdict when all of it is refused, None for more than `most` reports."""
         try:
             header = packed_header(body)
         except ReportError:
@@ -235,12 +232,11 @@ class Wire:
 
 class _PlanDecoder:
     """
-    One version of a plan, prepared for reading reports on it: `record` reads one, `records` many.
+    One version of a plan, prepared for decoding reports: `record` decodes one, `records` many.
 
-    For many, one expression matches a report from end to end, exactly as `reticent.reports.to_json` writes
-    it. So what it matches is a report and nothing else: each key once and in its place, no spaces, no
-    escapes, only the base64url text that stands for some bytes. Reports that are written in another way are
-    read one by one, with the same result.
+    For many, one expression matches a report from end to end exactly as `reticent.reports.to_json` writes it: each
+    key once and in its place, no spaces, no escapes, only canonical base64url. So a match is a report and nothing
+    else. Reports written in another way are decoded one by one, with the same result.
     """
 
     def __init__(self, plan: Plan, skew: float) -> None:
@@ -275,7 +271,7 @@ class _PlanDecoder:
         self.matching_lines = re.compile(rb"^%s\n" % pattern, re.MULTILINE).findall
 
     def _pattern(self, plan: Plan) -> bytes:
-        """A report as `to_json` writes it; groups are the round, id, cohort and asked if any, bits and tags."""
+        """A report as `to_json` writes it; groups: round, id, cohort and asked if any, bits, tags."""
         parts = [
             rb'\{"plan":"%s","version":%d,' % (re.escape(plan.name.encode()), plan.version),
             rb'"round":' + _NUMBER % 15,
@@ -293,14 +289,14 @@ class _PlanDecoder:
         return b"".join([*parts, rb"\}"])
 
     def verdict(self, number: int, now: float) -> Verdict:
-        """Whether a round takes reports at a unix time."""
+        """Whether a round takes reports at a Unix time."""
         start = number * self._round_seconds
         if now < start - self._skew:
             return Verdict.EARLY
         return Verdict.LATE if now >= start + self._open_seconds else _ACCEPTED
 
     def record(self, report: WireReport) -> bytes | None:
-        """The record of a report that has the right shape; None for any other."""
+        """The record of a report of this plan's form; None for any other."""
         name, bits = self._id_text.bytes(report.id), self._bits_text.bytes(report.bits)
         if name is None or bits is None:
             return None
@@ -327,7 +323,7 @@ class _PlanDecoder:
         return name + cohort + asked + tags + bits if known == len(report.segment) else None
 
     def _asked(self, report: WireReport, bits: bytes) -> bytes | None:
-        """Which metrics a report answers, where it has to say so; None where that or its bits are wrong."""
+        """The field of asked metrics, where the plan has one; None where it or the bits are wrong."""
         if self._asked_text is None or report.asked is msgspec.UNSET:
             return b"" if self._asked_text is None and report.asked is msgspec.UNSET else None
         asked = self._asked_text.bytes(report.asked)
@@ -335,7 +331,7 @@ class _PlanDecoder:
         return None if places is None or int.from_bytes(bits, "big") & ~places else asked
 
     def records(self, columns: Sequence[Sequence[bytes]]) -> NDArray[np.uint8] | None:
-        """The records, [n, width], of reports that the expression matched; None when one of them is wrong."""
+        """The records, [n, width], of matched reports; None when one of them is invalid."""
         ids, *rest = columns
         parts = [_decoded(ids, ID_BYTES)]
         if self._uses_cohort:
@@ -354,7 +350,7 @@ class _PlanDecoder:
         return records if self._asked_text is None or self.fits(records).all() else None
 
     def fits(self, records: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Which of these records, [n, width], have known tags, and bits where answers are only."""
+        """Which of these records, [n, width], have known tags, and set bits only among their answers."""
         fits: NDArray[np.bool_] = (records[:, -1] & self._padding) == 0
         for place, (codes, _) in enumerate(self._tag_columns, self._tags_start):
             fits &= records[:, place] < len(codes)
@@ -372,7 +368,7 @@ class _PlanDecoder:
 
 class _Base64Url:
     """
-    The unpadded base64url texts that stand for so many bytes.
+    The unpadded base64url texts of so many bytes.
 
     >>> two, three = _Base64Url(2), _Base64Url(3)
     >>> two.bytes("_w8"), two.bytes("_w9"), two.bytes("_w8="), three.bytes("_w8")
@@ -389,7 +385,7 @@ class _Base64Url:
         """An expression for such a text, as a group."""
 
     def bytes(self, text: str) -> bytes | None:
-        """The bytes that a text stands for; None when it is none of these texts."""
+        """The bytes that a text encodes; None when it is not canonical."""
         if len(text) != self._length or text[-1] not in self._last:
             return None
         try:
@@ -399,13 +395,12 @@ class _Base64Url:
             return None
 
 
-_base64url = cache(_Base64Url)
-"""There are as many as a line has room for."""
+_base64url = cache(_Base64Url)  # as many as a line has room for
 
 
 def _decoded(texts: Sequence[bytes], size: int) -> NDArray[np.uint8]:
     """
-    The bytes that base64url texts of one length stand for, as uint8[n, size].
+    The bytes of base64url texts of one length, as uint8[n, size].
 
     >>> _decoded([b"AAE", b"_w8"], size=2).tolist()
     [[0, 1], [255, 15]]
@@ -419,7 +414,7 @@ def _by_number(
     numbers: NDArray[np.uint64], places: NDArray[np.intp]
 ) -> Iterator[tuple[int, NDArray[np.intp]]]:
     """
-    The places of each round, in order; sorted once, so that a round for each record takes no longer.
+    The places of each round, in order; sorted once, so one round per record takes no longer.
 
     >>> numbers = np.array([7, 5, 7], dtype=np.uint64)
     >>> [(number, places.tolist()) for number, places in _by_number(numbers, np.arange(3))]

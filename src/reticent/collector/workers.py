@@ -1,9 +1,8 @@
 """
-Several processes that share one port: a supervisor, and what it gives to each worker.
+Several processes that share one port: a supervisor and its workers.
 
-The supervisor holds the listening sockets and nothing else: no store, no thread, no library beyond the standard
-one, so that it can fork at any time. A worker that dies is started again; those who wait to be accepted wait in
-the sockets, which outlive it.
+The supervisor holds the listening sockets and nothing else: no store, no thread, only the standard library, so it
+can fork at any time. A worker that dies is restarted; clients meanwhile wait in the sockets, which outlive it.
 """
 
 from __future__ import annotations
@@ -27,10 +26,8 @@ from types import FrameType
 from reticent.collector.log import log
 
 FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 30.0
-"""Seconds before a worker is started again; twice as many each time that it ended soon."""
-STEADY_SECONDS = 10.0
-"""How long it has to serve for that to be forgotten."""
+LONGEST_PAUSE = 30.0  # seconds before a restart; doubled each time the worker ended soon
+STEADY_SECONDS = 10.0  # of serving, after which earlier failures no longer count
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 
@@ -40,31 +37,28 @@ class Worker:
 
     number: int
     listeners: Sequence[socket.socket]
-    lifeline: int
-    """The end of a pipe that is closed when the supervisor has gone."""
-    secret: bytes
-    """Seals the sessions of the dashboard: a browser comes to any of the workers."""
-    folder: Path
-    """Where each worker leaves its figures for the others."""
+    lifeline: int  # the end of a pipe that is closed when the supervisor is gone
+    secret: bytes  # of the dashboard's sessions: any worker may get a browser's request
+    folder: Path  # of the workers' published figures
     _tell: int
 
     def ready(self) -> None:
-        """It takes reports."""
+        """Tell the supervisor that it takes reports."""
         os.write(self._tell, b".")
 
     def publish(self, figures: bytes) -> None:
-        """Leave its figures for the others; a reader sees them as a whole, or those before."""
+        """Publish its figures for the other workers; a reader sees them whole, or the ones before."""
         part = self.folder / f"{self.number}.part"
         with suppress(OSError):  # a full disk: the others see what was published before
             part.write_bytes(figures)
             part.replace(self.folder / str(self.number))
 
     def published(self) -> dict[int, bytes]:
-        """The figures that workers left, by their number."""
+        """The published figures by worker."""
         figures = {}
         for path in self.folder.iterdir():
             if path.name.isdecimal():
-                with suppress(OSError):  # it ended just now
+                with suppress(OSError):  # it has just ended
                     figures[int(path.name)] = path.read_bytes()
         return figures
 
@@ -73,24 +67,21 @@ class Worker:
 class _Child:
     """A worker as its supervisor sees it."""
 
-    process: int = 0
-    """0 while there is none."""
-    told: int = -1
-    """The end of a pipe in which it says that it is ready."""
+    process: int = 0  # 0: not running
+    told: int = -1  # the end of a pipe in which it reports that it is ready
     is_ready: bool = False
     began: float = 0.0
     failures: int = 0
-    due: float = field(default=float("inf"))
-    """When it is started next."""
+    due: float = field(default=float("inf"))  # when it is started next
 
 
 class Supervisor:
     """
-    Starts workers, starts them again, hands signals on, and ends with them.
+    Starts and restarts workers, forwards signals, and ends with them.
 
-    `work` is called in each worker's process, and returns its exit code. When the first worker ends before it
-    was ready, there is something to correct first: nothing is started again. SIGTERM and SIGINT end all
-    workers in good order, SIGHUP is handed on.
+    `work` runs in each worker's process and returns its exit code. When the first worker ends before it was ready,
+    nothing is restarted: there is a fault to correct. SIGTERM and SIGINT stop all workers in order; SIGHUP is
+    forwarded.
     """
 
     def __init__(
@@ -109,7 +100,7 @@ class Supervisor:
         self._code = 0
 
     def run(self) -> int:
-        """Until a signal ends it; returns the exit code."""
+        """Run until a signal ends it; returns the exit code."""
         self._folder = Path(tempfile.mkdtemp(prefix="reticent-workers-"))
         self._lifeline = os.pipe()
         self._woken, self._wake = socket.socketpair()
@@ -145,18 +136,15 @@ class Supervisor:
         for end in select.select([woken, *waiting], [], [], patience)[0]:
             if end == woken:
                 for number in self._woken.recv(4096):
-                    self._signalled(number)
+                    if number in (signal.SIGTERM, signal.SIGINT):
+                        self._stop()
+                    elif number == signal.SIGHUP:
+                        self._signal(signal.SIGHUP)
             else:
                 self._heard(waiting[end])
         for number, child in enumerate(self._children):
             self._reap(number, child)
         return not self._is_stopping or any(child.process for child in self._children)
-
-    def _signalled(self, number: int) -> None:
-        if number in (signal.SIGTERM, signal.SIGINT):
-            self._stop()
-        elif number == signal.SIGHUP:
-            self._signal(signal.SIGHUP)
 
     def _stop(self) -> None:
         self._is_stopping = True
@@ -170,7 +158,7 @@ class Supervisor:
                 os.kill(child.process, number)
 
     def _heard(self, child: _Child) -> None:
-        """A worker is ready, or has gone."""
+        """A worker is ready, or has ended."""
         child.is_ready = os.read(child.told, 1) != b""
         os.close(child.told)
         child.told = -1
@@ -220,6 +208,8 @@ class Supervisor:
                 code = self._work(
                     Worker(number, self._listeners, self._lifeline[0], self._secret, self._folder, tell)
                 )
+            except SystemExit as end:  # told to stop before it served
+                code = end.code if isinstance(end.code, int) else 1
             except BaseException:
                 traceback.print_exc()
             finally:
@@ -231,7 +221,7 @@ class Supervisor:
         child.process, child.told, child.began, child.due = process, told, time.monotonic(), float("inf")
 
     def _be_worker(self) -> None:
-        """In the worker's process: let go of what is the supervisor's."""
+        """In the worker's process: release what belongs to the supervisor."""
         signal.set_wakeup_fd(-1)
         for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
@@ -246,4 +236,4 @@ class Supervisor:
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    """Python writes the number of a signal to the wake-up socket when it has a handler."""
+    """Python writes the number of a signal to the wake-up socket if the signal has a handler."""

@@ -1,8 +1,8 @@
 """
-What the collector writes to its store, on threads of its own: commits of reports, and the seals of rounds.
+What the collector writes to its store, on threads of its own: commits of reports, and seals of rounds.
 
-Commits are grouped: all that queued up during the last one goes into the next transaction. Several collectors
-may seal at once.
+Commits are grouped: everything queued during one commit goes into the next transaction. Several collectors may
+seal at once.
 """
 
 from __future__ import annotations
@@ -27,20 +27,18 @@ Records: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
 Done: TypeAlias = Callable[[bool | StoreError], None]
 Read: TypeAlias = Callable[[list[Any]], Iterable[tuple[Records, Done]]]
 
-LATENCIES = 4096
-"""How many commits the latency figures look back on."""
+LATENCIES = 4096  # commits in the latency figures
 
-RESULTS_SECONDS = 60.0
-"""After which the table of results is looked at again when nothing was sealed here."""
+RESULTS_SECONDS = 60.0  # between two writes of the table of results when nothing was sealed here
 
 
 class BusyError(Exception):
-    """More is waiting than may wait."""
+    """The queue is full."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of reports since the start."""
+    """Totals since the start."""
 
     accepted: int = 0
     duplicate: int = 0
@@ -54,8 +52,7 @@ class _Group:
 
     records: dict[RoundKey, list[bytes]] = field(default_factory=dict)
     waiting: list[tuple[Done, Iterable[RoundKey]]] = field(default_factory=list)
-    unread: list[Any] = field(default_factory=list)
-    """Single reports as they came."""
+    unread: list[Any] = field(default_factory=list)  # single reports as they came
     reports: int = 0
 
     def add(self, records: Records, done: Done) -> None:
@@ -66,14 +63,14 @@ class _Group:
 
 class Committer:
     """
-    One thread that writes to the store, and the queue before it.
+    One thread that writes to the store, and its queue.
 
-    Whoever submits is called back, in the loop's thread, once the records are durable: with True, or False
-    when one of their rounds was sealed meanwhile, or with the `StoreError` of a commit that failed.
+    Each submitter is called back, in the loop's thread, once its records are durable: with True, with False when one
+    of their rounds was sealed meanwhile, or with the `StoreError` of a failed commit.
 
-    Single reports are queued as they came, and `read` when the next commit begins: reading those of a group
-    at once takes a third of the time, and the loop is free for the network. It is called in the thread of the
-    commits, and returns records with whom to call back, also for what cannot be read.
+    Single reports are queued as they came and decoded by `read` when the next commit begins, in the commit thread:
+    decoding a group at once takes a third of the time and keeps the loop free. `read` returns records with their
+    callbacks, also for what cannot be decoded.
     """
 
     def __init__(self, store: RoundWriter, loop: asyncio.AbstractEventLoop, most_waiting: int) -> None:
@@ -84,12 +81,10 @@ class Committer:
         self._group = _Group()
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
-        self._is_answering = False
-        """Whether the loop has yet to call back those of the last commit."""
+        self._is_answering = False  # whether the callbacks of the last commit are still to run
         self._stopping = False
         self._failing_since: float | None = None
-        self.is_gone = False
-        """Whether the store is not where it was: nothing is acknowledged any more."""
+        self.is_gone = False  # whether the store is not where it was: nothing is acknowledged any more
         self.tally = Tally()
         self.latencies: deque[float] = deque(maxlen=LATENCIES)
         self.commit_times = [0] * (len(COMMIT_BOUNDS) + 1)
@@ -103,7 +98,7 @@ class Committer:
         return self._group.reports
 
     def submit_one(self, report: Any) -> None:
-        """Queue a single report to be read and committed; raises `BusyError` when too much is waiting."""
+        """Queue a single report to be decoded and committed; raises `BusyError` when the queue is full."""
         with self._lock:
             group = self._group
             if self._stopping or group.reports >= self._most:
@@ -114,7 +109,7 @@ class Committer:
                 self._wake.notify()
 
     def submit(self, records: Records, reports: int, done: Done) -> None:
-        """Queue records for the next commit; raises `BusyError` when too much is waiting beside them."""
+        """Queue records for the next commit; raises `BusyError` when they do not fit beside what is queued."""
         with self._lock:
             group = self._group
             if self._stopping or (group.reports and group.reports + reports > self._most):
@@ -124,7 +119,7 @@ class Committer:
             self._wake.notify()
 
     def stop(self) -> None:
-        """Write what waits, then end; blocks."""
+        """Commit what is queued, then end; blocks."""
         with self._lock:
             self._stopping = True
             self._wake.notify()
@@ -134,7 +129,7 @@ class Committer:
         while True:
             with self._lock:
                 # The next group begins when the answers to the last one are on their way. So it holds all that
-                # the loop read meanwhile, and nobody waits for a clock; who comes alone does not wait at all.
+                # the loop read meanwhile, without any timer; a single report does not wait at all.
                 while not self._stopping and (self._is_answering or not self._group.reports):
                     self._wake.wait()
                 group, self._group = self._group, _Group()
@@ -151,7 +146,7 @@ class Committer:
         begun = time.perf_counter()
         try:
             appended = self._store.append({key: b"".join(parts) for key, parts in group.records.items()})
-        except BaseException as error:  # the thread must live on: whoever waits gets an answer
+        except BaseException as error:  # the thread must live on: every submitter gets an answer
             failure = StoreError(f"the commit failed: {type(error).__name__}")
             if isinstance(error, StoreError):
                 failure = error
@@ -175,7 +170,7 @@ class Committer:
         for of_round in appended.values():
             self.tally.accepted += of_round.accepted
             self.tally.duplicate += of_round.duplicate
-        # Only here, with the records durable, is anybody told so: an acknowledgement is a promise.
+        # Acknowledged only here, with the records durable: an acknowledgement is a promise.
         self._answer(group, appended)
 
     def _answer(self, group: _Group, result: dict[RoundKey, Appended] | StoreError) -> None:
@@ -184,7 +179,7 @@ class Committer:
         if not isinstance(result, StoreError):
             late = {key for key, appended in result.items() if appended.late}
             refused = {key for key, appended in result.items() if appended.refused}
-        damaged = StoreError("the round is damaged and takes nothing before it is repaired")
+        damaged = StoreError("the round is damaged and accepts nothing until it is repaired")
 
         def outcome(records: Iterable[RoundKey]) -> bool | StoreError:
             if isinstance(result, StoreError):
@@ -197,7 +192,7 @@ class Committer:
             for done, records in group.waiting:
                 try:
                     done(outcome(records))
-                except Exception as error:  # whoever comes after gets an answer all the same
+                except Exception as error:  # the callbacks after it run all the same
                     log_fault("answer-failed", error)
             with self._lock:
                 self._is_answering = False
@@ -206,7 +201,7 @@ class Committer:
         self._is_answering = True
         try:
             self._loop.call_soon_threadsafe(call_back)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+        except RuntimeError:  # the loop is closed: no caller waits any more
             self._is_answering = False
 
 
@@ -214,16 +209,16 @@ class Committer:
 
 
 def seal_due(store: Store, now: float, margin: float = MARGIN_SECONDS) -> list[RoundKey]:
-    """Seal every round whose grace is over at unix time `now`; returns those sealed here."""
+    """Seal every round whose grace is over at Unix time `now`; returns those sealed here."""
     return [key for key in due(store, now, margin) if store.seal(key)]
 
 
 class Sealer:
     """
-    A thread that seals what is due, and shows readers more of what is not, every few seconds.
+    A thread that seals due rounds and takes the next step of open ones, every few seconds.
 
-    After a seal it writes the table of results, and every minute what another collector left out or a new day
-    has finished.
+    After a seal it writes the table of results; every minute it adds what another collector left out or a new day has
+    finished.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time, every: float = 2.0) -> None:
@@ -240,7 +235,7 @@ class Sealer:
         self._thread.start()
 
     def take_delay(self) -> float:
-        """The longest time from the end of a round's grace to its seal, since this was last asked; seconds."""
+        """The longest time from the end of a round's grace to its seal since the last call, in seconds."""
         delay, self._delay = self._delay, 0.0
         return delay
 
@@ -296,7 +291,7 @@ class Sealer:
                 log("sealed", **key._asdict())
 
     def _failed(self, what: RoundKey | str, error: Exception, event: str = "seal-failed") -> None:
-        """One line for each fault that lasts, not one for each try."""
+        """Log a lasting fault once, not at every attempt."""
         if what not in self._failing:
             self._failing.add(what)
             log_fault(event, error, **(what._asdict() if isinstance(what, RoundKey) else {}))

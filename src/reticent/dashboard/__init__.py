@@ -1,8 +1,8 @@
 """
-Pages and their JSON twins: what a telemetry engineer opens every morning.
+Pages and their JSON twins.
 
-The collector mounts `handlers(results, health)` at `/`, and `static` below it. Everything is drawn on the
-server; a script makes it handier and nothing depends on it. No page loads anything from another host.
+The collector mounts `handlers(results, health)` at `/`, and `static` below it. Everything is drawn on the server; no
+page needs its script, and none loads anything from another host.
 """
 
 from reticent.errors import MissingExtraError

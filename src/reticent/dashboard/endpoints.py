@@ -1,4 +1,4 @@
-"""Where each page is, and what is answered when there is none."""
+"""The pages by path, and the answers to failed requests."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from reticent.estimates import csv_text
 from reticent.plan import Plan
 from reticent.results import Results
 
-MOST_NUMBERS = 100_000
-"""Of one table."""
+MOST_NUMBERS = 100_000  # of one table
 
 Endpoint = Callable[[Request], Response]
 
@@ -35,10 +34,10 @@ def handlers(
     results: Results, health: Callable[[], Health], public: Collection[str] = ()
 ) -> dict[str, Endpoint]:
     """
-    The pages and their JSON twins by path, in the order in which paths are tried; `public` names public plans.
+    The pages and their JSON twins by path, in matching order; `public` names public plans.
 
-    They block, so the collector runs them on threads. Who may see them is decided there too, and it adds the
-    headers that keep browsers safe; `request.state.logged_in`, if true, puts a log-out button on every page.
+    They block, so the collector runs them on threads. The collector checks who may see them and adds the security
+    headers; `request.state.logged_in`, if true, puts a log-out button on every page.
     """
     reader = PointReader(results)
 
@@ -99,7 +98,7 @@ def handlers(
 
 
 def pair(path: str, twin: str, build: Callable[[Request], View]) -> dict[str, Endpoint]:
-    """A page and its twin, made of the same view. The twin comes first: its path fits both."""
+    """A page and its twin, from the same view. The twin comes first: its path matches both."""
 
     def page(request: Request) -> Response:
         view, address = build(request), request.url.path
@@ -123,7 +122,7 @@ def pair(path: str, twin: str, build: Callable[[Request], View]) -> dict[str, En
 
 
 def _file(request: Request, content: str, media_type: str) -> Response:
-    """A file that a browser keeps under the name of its address."""
+    """A download, named like its address."""
     name = request.url.path.rpartition("/")[2]
     return Response(
         content, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{name}"'}
@@ -136,7 +135,7 @@ def logged_in(request: Request) -> bool:
 
 
 def _careful(endpoint: Endpoint) -> Endpoint:
-    """An endpoint that turns every error into words, and never shows what is inside."""
+    """An endpoint whose errors become problem pages, without internals."""
 
     @wraps(endpoint)
     def answered(request: Request) -> Response:
@@ -146,14 +145,16 @@ def _careful(endpoint: Endpoint) -> Endpoint:
             return _problem(request, 404, f"There is no such {error.what}", str(error), error.instead)
         except ParameterError as error:
             message = f"{error.name}: expected {error.expected}."
-            return _problem(request, 400, "This cannot be shown", message, request.url.path)
+            return _problem(request, 400, "Invalid request", message, request.url.path)
         except StoreError as error:
             log_fault("store-failed", error)
-            message = "The store cannot be read now. No acknowledged report is lost. Try again soon."
+            message = (
+                "The store cannot be read at the moment. No acknowledged report is lost. Try again soon."
+            )
             return _problem(request, 503, "The store does not answer", message)
         except Exception as error:
             log_fault("internal-error", error)
-            message = "Something went wrong while this page was made. The log of the collector says where."
+            message = "An internal error occurred. The collector's log says where."
             return _problem(request, 500, "This page failed", message)
 
     return answered
@@ -170,7 +171,7 @@ def _problem(request: Request, status: int, title: str, message: str, instead: s
 
 
 def static(request: Request) -> Response:
-    """The style, the script or the icon."""
+    """A static file."""
     asset = assets().get(request.path_params["name"])
     if asset is None:
         return Response(status_code=404)

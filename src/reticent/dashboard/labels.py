@@ -1,4 +1,4 @@
-"""Numbers, times and certainty as people read them: rounded as far as they are sure, in units they use."""
+"""Numbers, times and certainty as text: rounded to what is known, in common units."""
 
 from __future__ import annotations
 
@@ -11,27 +11,7 @@ from markupsafe import Markup, escape
 from reticent.estimates import Balance, number, places, plural
 from reticent.plan import Metric
 
-__all__ = [
-    "UNEVEN_MEANS",
-    "Certainty",
-    "address",
-    "certainty",
-    "certainty_of_median",
-    "chance",
-    "clock",
-    "duration",
-    "moment",
-    "number",
-    "odds",
-    "percent",
-    "period",
-    "places",
-    "plural",
-    "rounded",
-    "size",
-    "span",
-    "uneven",
-]
+__all__ = ["number", "places", "plural"]  # re-exported
 
 
 def rounded(value: float, digits: int = 3) -> str:
@@ -121,7 +101,7 @@ def period(start: int, end: int, every: str) -> str:
 
 
 def clock(start: int, end: int, every: str) -> Markup:
-    """The same for a page: a script says times of day in the reader's own time zone. Dates stay those of UTC."""
+    """The same for a page: a script shows times of day in the reader's time zone. Dates stay in UTC."""
     text = period(start, end, every)
     if every in ("day", "week", "month"):
         return escape(text)
@@ -131,7 +111,7 @@ def clock(start: int, end: int, every: str) -> Markup:
 
 def address(start: int, every: str) -> str:
     """
-    How a link names a period: by when it begins.
+    How a link names a period: by its start.
 
     >>> address(1763683200, "day"), address(1763704800, "round")
     ('2025-11-21', '2025-11-21T06:00')
@@ -178,7 +158,7 @@ def _up(factor: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Certainty:
-    """How sure an estimate is: a word, so many dots out of four, and the sentence behind them."""
+    """How precise an estimate is: a word, so many dots out of four, and an explanation."""
 
     word: str
     dots: int
@@ -199,12 +179,12 @@ def certainty(value: float, lower: float, upper: float, half_width: float) -> Ce
     >>> certainty(2143, 1831, 2455, 312).word, certainty(2143, 2100, 2186, 43).word
     ('good', 'sharp')
     >>> certainty(10, 0, 40, 30).sentence
-    'cannot be told from 0'
+    'not distinguishable from 0'
     """
     if lower >= upper:
-        return Certainty("odd", 0, "no honest fleet explains these reports")
+        return Certainty("odd", 0, "no honest devices explain these reports")
     if lower <= 0 or value <= 0:
-        return Certainty("faint", 1, "cannot be told from 0")
+        return Certainty("faint", 1, "not distinguishable from 0")
     relative = half_width / value
     sentence = f"± {rounded(100 * relative, 2)} % of the figure"
     for most, word, dots in _CERTAINTIES:
@@ -215,38 +195,36 @@ def certainty(value: float, lower: float, upper: float, half_width: float) -> Ce
 
 def certainty_of_median(buckets: int, of: int) -> Certainty:
     """
-    How sure a median is whose interval spans so many buckets: reports tell nothing finer than one.
+    The precision of a median whose interval spans so many buckets; one bucket is the finest there is.
 
     >>> certainty_of_median(1, 12).word, certainty_of_median(2, 12).word, certainty_of_median(7, 12).word
     ('good', 'rough', 'faint')
     """
     if buckets == 1:
-        return Certainty("good", 3, "within one bucket, as fine as reports tell")
+        return Certainty("good", 3, "within one bucket, the finest possible")
     word, dots = ("faint", 1) if 2 * buckets > of else ("rough", 2)
     return Certainty(word, dots, f"within {buckets} of {of} buckets")
 
 
-MOST_NAMED = 3
-"""Rows that a sentence about uneven cohorts names; the twin has all of them."""
+MOST_NAMED = 3  # rows that a sentence names; the twin has all of them
 UNEVEN_MEANS = (
-    "Honest devices draw their cohort at random, once, whatever they measure. So someone may be picking "
-    "cohorts to make every lie count, or a client draws its cohort wrongly. "
-    "What cannot be seen: reports that lie about their answer but draw their cohort as they should. Those, "
-    "and every lie about a mean, leave no trace."
+    "Honest devices draw their cohort at random, once, whatever they measure. So a client may choose cohorts to "
+    "give its false answers more weight, or draw them wrongly. Not detectable: false answers in cohorts that are "
+    "drawn correctly. Those, and every false answer about a mean, leave no trace."
 )
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def uneven(metric: Metric, balance: Balance) -> str:
     """
-    Which rows of a histogram are spoken of more often than chance gives, and what the odds of that are.
+    The rows of a histogram with more reports than chance explains, and the odds of that.
 
     >>> from reticent.counts import HistogramCounts
     >>> from reticent.estimates import balance
     >>> from reticent.mechanisms import Buckets, DBitFlip
     >>> hours = Metric("hours", DBitFlip(epsilon=1, buckets=Buckets.even(24, 4), width=1), unit="hour")
     >>> print(uneven(hours, balance(hours, HistogramCounts((400, 200, 200, 200), (0, 0, 0, 0)))))
-    Reports about 0 to 6 hours (400, where 250 are due) are more than chance gives, at odds of 1 in 10²³.
+    Reports about 0 to 6 hours (400, 250 expected) are more than chance explains, at odds of 1 in 10²³.
     """
     far, more = (balance.over, "more") if balance.over else (balance.under, "fewer")
     names = []
@@ -259,11 +237,11 @@ def uneven(metric: Metric, balance: Balance) -> str:
             if not name:
                 low, high = mechanism.points[row.row : row.row + 2]
                 name = f"{rounded(float(low), 6)} to {rounded(float(high), 6)} {plural(metric.unit)}".rstrip()
-        names.append(f"{name} ({row.reports:,}, where {row.expected:,.0f} are due)")
+        names.append(f"{name} ({row.reports:,}, {row.expected:,.0f} expected)")
     if len(far) > MOST_NAMED:
         names.append(f"{len(far) - MOST_NAMED} others")
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    return f"Reports about {listed} are {more} than chance gives, at odds of {chance(balance.p_value)}."
+    return f"Reports about {listed} are {more} than chance explains, at odds of {chance(balance.p_value)}."
 
 
 def chance(p_value: float) -> str:

@@ -1,4 +1,4 @@
-"""Templates, and the style and script they link: everything a browser gets comes from here."""
+"""Templates, and the static files they link."""
 
 from __future__ import annotations
 
@@ -13,16 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from reticent.counts import ABOUT
 
-_TYPES = {
-    "dashboard.css": "text/css; charset=utf-8",
-    "dashboard.js": "text/javascript; charset=utf-8",
-    "charts.js": "text/javascript; charset=utf-8",
-    "vendor/uplot/uPlot.min.css": "text/css; charset=utf-8",
-    "vendor/uplot/uPlot.iife.min.js": "text/javascript; charset=utf-8",
-    "pages.css": "text/css; charset=utf-8",
-    "pages.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
-}
+_FILES = ("dashboard.css", "dashboard.js", "pages.css", "pages.js", "charts.js", "icon.svg")
+_VENDORED = ("vendor/uplot/uPlot.min.css", "vendor/uplot/uPlot.iife.min.js")
+_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +32,16 @@ class Asset:
 def _assets() -> dict[str, Asset]:
     """The static files, by their names in the templates."""
     by_file = {}
-    for file, media_type in _TYPES.items():
+    for file in (*_FILES, *_VENDORED):
         content = (files("reticent.dashboard") / "static" / file).read_bytes()
         digest = sha256(content).hexdigest()[:16]
         stem, _, kind = file.rpartition("/")[2].rpartition(".")
-        by_file[file] = Asset(f"{stem}.{digest}.{kind}", media_type, content, f'"{digest}"')
+        by_file[file] = Asset(f"{stem}.{digest}.{kind}", _TYPES[kind], content, f'"{digest}"')
     return by_file
 
 
 def assets() -> dict[str, Asset]:
-    """The style, the script and the icon, by the name they are served under."""
+    """The static files, by the name they are served under."""
     return {asset.name: asset for asset in _assets().values()}
 
 
@@ -72,7 +65,7 @@ def render(template: str, **shown: Any) -> str:
 
 
 def json_of(answer: Any) -> bytes:
-    """An answer in JSON, which has no infinity and no NaN: they are null there."""
+    """JSON, in which infinity and NaN are null."""
     return msgspec.json.encode(answer, enc_hook=float)  # NumPy's numbers
 
 
@@ -82,15 +75,9 @@ def login_page(message: str = "", next_path: str = "/") -> str:
 
 
 def problem_page(
-    status: int,
-    message: str,
-    *,
-    path: str = "/",
-    logged_in: bool = False,
-    title: str = "",
-    instead: str = "",
+    status: int, message: str, *, path: str = "/", logged_in: bool = False, title: str = "", instead: str = ""
 ) -> str:
-    """The page of a request that is refused: what is wrong, what to do, and where to go from there."""
+    """The page of a refused request: what is wrong, what to do, and where to go from there."""
     usual, hint = _REFUSALS.get(status, _REFUSALS[400] if status < 500 else _REFUSALS[500])
     of_public = f"{path}/".startswith("/public/")
     home = "/public" if of_public else "/login" if status in (401, 403) else "/"
@@ -106,24 +93,17 @@ def problem_page(
     )
 
 
-_REFUSALS = {
+_REFUSALS = {  # by status: the title, and what to do
     400: (
-        "This request cannot be answered",
-        "Check the address: a choice in it is not one of those offered.",
+        "This request is invalid",
+        "Check the address: it contains a value that is not one of the choices.",
     ),
     401: ("You are not logged in", "Log in with a reader key, then open this address again."),
-    403: ("You cannot open this page", "Log in with a reader key or an admin key."),
-    404: (
-        "There is nothing at this address",
-        "Check the spelling. A plan or a metric may have another name, or is no longer served.",
-    ),
-    405: (
-        "This address is not a page",
-        "Programs send requests here, such as the reports of devices. There is nothing to open in a browser.",
-    ),
+    403: ("Access denied", "Log in with a reader key or an admin key."),
+    404: ("Page not found", "Check the spelling. The plan or metric may have been renamed or removed."),
+    405: ("This address is not a page", "It is for programs, such as devices that send reports."),
     413: ("This request is too large", "Send less at once."),
     429: ("Too many requests", "Wait a few seconds, then try again."),
-    500: ("This page failed", "Try again. If it fails again, the log of the collector says where."),
-    503: ("The collector is busy", "Wait a few seconds, then load this page again. No report is lost."),
+    500: ("This page failed", "Try again. If it fails again, the collector's log says where."),
+    503: ("The collector is busy", "Wait a few seconds, then reload this page. No report is lost."),
 }
-"""By status: what a browser is told, and what to do."""

@@ -1,8 +1,8 @@
-"""What can be chosen on a page: the query of its address, checked."""
+"""The choices on a page: the query of its address, validated."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypedDict
 from urllib.parse import urlencode
 
@@ -20,7 +20,7 @@ CHARTS = ("series", "shares", "below")
 
 
 class Between(TypedDict):
-    """Which periods are shown, as `Results.periods` is asked."""
+    """The periods that are shown, as `Results.periods` takes them."""
 
     last: int | None
     since: int | None
@@ -28,54 +28,40 @@ class Between(TypedDict):
 
 
 class NotHereError(ReticentError):
-    """A page about a plan or metric that this collector does not have."""
+    """A plan or metric that this collector does not have."""
 
     def __init__(self, what: str, name: str, instead: str = "/") -> None:
         self.what = what
         self.instead = instead
-        super().__init__(f"There is no {what} called “{name}” here.")
+        super().__init__(f"There is no {what} called “{name}”.")
 
 
 @dataclass(frozen=True, slots=True)
 class Params:
     """
-    The choices on a page. Every default is left out of addresses.
+    The choices on a page. Addresses leave every default out.
 
     >>> Params(by="os", tags=("linux",)).query(confidence=99)
     '?confidence=99&by=os&tag=linux'
     """
 
-    confidence: int = 95
-    """Percent."""
-    rounds: int = 60
-    """How many periods are shown, unless `since` says from when on."""
-    every: str | None = None
-    """What a figure is of: one of `EVERY`; None: the usual of the plan."""
-    since: str = ""
-    """The first date that is shown."""
-    until: str = ""
-    """The last date that is shown."""
-    by: str = ""
-    """The segment whose tags are compared; none when empty."""
-    tags: tuple[str, ...] = ()
-    """Which tags are visible; the first of the plan when empty."""
-    segment: tuple[str, str] | None = None
-    """The one tag whose devices a histogram is about: (segment, tag)."""
-    at: str = ""
-    """A time within the period that a histogram is of; the latest when empty."""
-    round: int | None = None
-    """The same by the number of a round."""
+    confidence: int = 95  # percent
+    rounds: int = 60  # periods shown, unless `since` is given
+    every: str | None = None  # the period of a figure, one of `EVERY`; None: the plan's default
+    since: str = ""  # the first date shown
+    until: str = ""  # the last date shown
+    by: str = ""  # the segment whose tags are compared
+    tags: tuple[str, ...] = ()  # visible tags; empty: the first ones of the plan
+    segment: tuple[str, str] | None = None  # the one tag whose devices a histogram is about: (segment, tag)
+    at: str = ""  # a time within the period of a histogram; empty: the latest
     view: str = "raw"
-    sort: str = "plan"
-    """The order of metrics on the overview."""
-    search: str = ""
-    """A part of the names or descriptions of metrics."""
-    chart: str = "series"
-    """Which chart of a page is wanted as a file."""
+    sort: str = "plan"  # the order of metrics on the overview
+    search: str = ""  # a part of the names or descriptions of metrics
+    chart: str = "series"  # the chart that is wanted as a file
 
     @classmethod
     def parse(cls, query: QueryParams) -> Params:
-        """The choices in an address; raises `ParameterError` for what is not one."""
+        """The choices in an address; raises `ParameterError`."""
         confidence = _whole(query, "confidence", cls().confidence, 1, 99)
         if confidence not in CONFIDENCES:
             raise ParameterError("confidence", f"one of {', '.join(map(str, CONFIDENCES))}", confidence)
@@ -93,7 +79,6 @@ class Params:
             by=_short(query.get("by") or ""),
             tags=tuple(_short(tag) for tag in query.getlist("tag")),
             segment=(_short(segment), _short(tag)) if segment else None,
-            round=_whole(query, "round", None, 0, 2**43),
             view=_one_of(query, "view", VIEWS) or "raw",
             sort=_one_of(query, "sort", SORTS) or "plan",
             search=_short(query.get("search") or ""),
@@ -104,22 +89,13 @@ class Params:
     def query(self, **changes: Any) -> str:
         """These choices, with some changed, as the query of an address."""
         chosen, usual = replace(self, **changes), Params()
-        pairs = [
-            *(
-                (name, getattr(chosen, name), getattr(usual, name))
-                for name in ("confidence", "rounds", "every")
-            ),
-            *((name, getattr(chosen, name), "") for name in ("since", "until", "by")),
-            *(("tag", tag, "") for tag in chosen.tags if chosen.by),
-            ("segment", ":".join(chosen.segment) if chosen.segment else "", ""),
-            *(
-                (name, getattr(chosen, name), getattr(usual, name))
-                for name in ("at", "round", "view", "sort")
-            ),
-            ("search", chosen.search, ""),
-            ("chart", chosen.chart, usual.chart),
-        ]
-        query = urlencode([(name, value) for name, value, default in pairs if value != default], safe=":")
+        pairs: list[tuple[str, Any]] = []
+        for name, value in asdict(chosen).items():
+            if name == "tags":
+                pairs += [("tag", tag) for tag in value if chosen.by]
+            elif value != getattr(usual, name):
+                pairs.append((name, ":".join(value) if name == "segment" else value))
+        query = urlencode(pairs, safe=":")
         return f"?{query}" if query else ""
 
     @property
@@ -133,7 +109,7 @@ class Params:
 
     @property
     def round_choices(self) -> list[tuple[int, str]]:
-        """How many periods can be shown, (value, text) of each choice; also the number that was asked for."""
+        """How many periods can be shown, (value, text) of each choice, with the number asked for."""
         return [(count, f"last {count:,}") for count in sorted({*ROUNDS, self.rounds})]
 
 
@@ -144,7 +120,7 @@ def _one_of(query: QueryParams, name: str, choices: tuple[str, ...]) -> str:
     return text
 
 
-def _whole(query: QueryParams, name: str, default: Any, low: int, high: int) -> Any:
+def _whole(query: QueryParams, name: str, default: int, low: int, high: int) -> int:
     text = query.get(name)
     if text is None or text == "":
         return default

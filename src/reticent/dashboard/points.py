@@ -1,4 +1,4 @@
-"""Estimates for pages: one point per period, remembered once it is sealed."""
+"""Estimates for pages: one point per period, cached once it is sealed."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ class Point(Subject):
     """
     One metric in one period and segment, as one number with its interval.
 
-    The mean, or the share of a flag; the median of a histogram, among devices that have a value; of a choice,
-    the share of devices that chose anything. Of a median only the interval is told: reports say in which buckets
-    it lies, and nothing finer.
+    The mean, or the share of a flag; the median of a histogram, among devices that have a value; of a choice, the share
+    of devices that chose anything. Of a median only the interval is shown: the reports determine in which buckets it
+    lies, and nothing finer.
     """
 
     reports: int
-    rounds: int
-    """Of how many rounds it is made."""
+    rounds: int  # that it is made of
     estimate: Estimate | Quantile
 
     @classmethod
     def of(cls, result: Result) -> Point:
-        """The point of a result; of a histogram it is the median, whose interval ends on edges."""
+        """The point of a result; that of a histogram is the median, whose interval ends on edges."""
         estimate = result.estimate
         number: Estimate | Quantile
         if isinstance(estimate, Estimate):
@@ -61,7 +60,7 @@ class Point(Subject):
 
     @property
     def half_width(self) -> float:
-        """What stands behind ± where it is shown."""
+        """The ± as it is shown."""
         number = self.shown
         return number.half_width if isinstance(number, Estimate) else (number.upper - number.lower) / 2
 
@@ -79,7 +78,7 @@ class Point(Subject):
 
 
 def with_more_devices(metric: Metric, estimate: Estimate, rounds: int, plan: Plan, times: int = 4) -> float:
-    """The half-width to expect of an estimate, in its own unit, if so many times the devices took part."""
+    """The expected half-width of an estimate, in its own unit, with so many times the devices."""
     devices, confidence = times * estimate.devices, estimate.confidence
     if rounds > 1 and not plan.answers.sampled:
         return expected_average_half_width(metric, devices, rounds, confidence, plan.answers)
@@ -106,7 +105,7 @@ def latest(points: Sequence[Point]) -> Point | None:
 
 
 def comparable(points: Sequence[Point], like: Point | None) -> list[Point]:
-    """Those points that measure the same thing in the same unit as the latest: versions may differ."""
+    """The points with the same kind and unit as `like`: versions of a plan may differ."""
     if like is None:
         return []
     kind, unit = like.metric.kind, like.metric.unit
@@ -115,9 +114,9 @@ def comparable(points: Sequence[Point], like: Point | None) -> list[Point]:
 
 class PointReader:
     """
-    What pages are made of, read from results. Methods block, and may be called from any thread.
+    The estimates that pages are made of. Methods block, and may be called from any thread.
 
-    Only what is sealed is remembered, since nothing else is final. A point takes about a kilobyte, a histogram of 255
+    Only what is sealed is cached, since nothing else is final. A point takes about a kilobyte, a histogram of 255
     buckets about 200: at most some 120 MB.
     """
 
@@ -129,7 +128,7 @@ class PointReader:
         self._cards: LruCache[PrivacyCard] = LruCache(MOST_HISTOGRAMS)
 
     def card(self, plan: Plan) -> PrivacyCard:
-        """What answering a plan costs."""
+        """The privacy card of a plan."""
         card = self._cards.get((plan.name, plan.version))
         if card is None:
             card = privacy_card(plan)
@@ -148,11 +147,7 @@ class PointReader:
         since: int | None = None,
         until: int | None = None,
     ) -> list[Point]:
-        """
-        One point per metric, period and tag, latest period first; periods are those of `Results.periods`.
-
-        `metric=None` means all of them. Periods of versions that lack the segment have no points.
-        """
+        """One point per metric (None: all), period and tag, latest first; none of versions without the segment."""
         tags = tuple(sorted((segment or {}).items()))
         self.results.check(plan, metric, dict(tags), by, confidence / 100)
         asked = {*([by] if by else []), *(name for name, _ in tags)}
@@ -179,11 +174,11 @@ class PointReader:
         return points
 
     def histogram(self, point: Point, confidence: int) -> Result | None:
-        """The whole histogram behind a point; None when its rounds have gone since."""
+        """The whole histogram behind a point; None when its rounds are gone."""
         return next(iter(self.histograms(point, confidence)), None)
 
     def histograms(self, point: Point, confidence: int, by: str | None = None) -> tuple[Result, ...]:
-        """The same, apart by the tags of a segment."""
+        """The same, by tag of a segment."""
         period, tags = point.period, tuple(sorted(point.segment.items()))
         key = (*_key(period), point.metric.name, tags, by, confidence)
         known = self._histograms.get(key)
@@ -221,5 +216,5 @@ class PointReader:
 
 
 def _key(period: Period) -> tuple[str, int, str, int, int, int]:
-    """What a sealed period is known by: another report would make it another one."""
+    """The cache key of a sealed period: another report would make another key."""
     return period.plan.name, period.plan.version, period.every, period.first, period.last, period.reports

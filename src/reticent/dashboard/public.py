@@ -1,9 +1,8 @@
 """
-Results that everybody may read: pages, data and charts of chosen plans below `/public`, without a key.
+Public results: pages, data and charts of chosen plans below `/public`, without a key.
 
-Only what is finished is shown: sealed figures of the whole fleet, through `Results` like all figures, so nothing here
-is about fewer than `min_reports` reports. An answer depends on its path alone and stands for a minute, here and in
-caches on the way, so that a crowd costs little.
+Only sealed figures of the whole fleet are shown, through `Results` like all figures, so nothing here is about fewer
+than `min_reports` reports. An answer depends on its path alone and is cached for a minute, here and downstream.
 """
 
 from __future__ import annotations
@@ -25,20 +24,17 @@ from reticent.dashboard import charts, labels
 from reticent.dashboard.pages import json_of, render
 from reticent.dashboard.params import NotHereError
 from reticent.dashboard.points import Point, PointReader, comparable
-from reticent.dashboard.views import TRENDS, headline, mark
+from reticent.dashboard.views import TRENDS, headline, mark, metric_facts, plan_facts
 from reticent.dashboard.views.metric import bars
-from reticent.dashboard.views.plans import loss, not_protected
+from reticent.dashboard.views.plans import claims, not_protected
 from reticent.errors import ParameterError
 from reticent.estimates import HistogramEstimate, csv_text
 from reticent.plan import Metric, Plan
-from reticent.privacy import CLAIMS
 from reticent.results import Estimates, LruCache, usual_every
 
-PERIODS = 60
-"""The latest periods that are shown."""
+PERIODS = 60  # the latest periods that are shown
 CONFIDENCE = 95
-SECONDS = 60
-"""For which an answer stands."""
+SECONDS = 60  # for which an answer stands
 MOST_KEPT = 128
 EMBED_POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
 IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -48,18 +44,17 @@ Endpoint = Callable[[Request], Response]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One metric as the public sees it: its finished points, latest first, and the chart of them."""
+    """One metric as the public sees it: its sealed points, latest first, and their chart."""
 
     plan: Plan
     metric: Metric
     points: list[Point]
-    what: str
-    """What the chart shows, in words."""
+    what: str  # what the chart shows, in words
     chart: Markup
 
     @property
     def path(self) -> str:
-        """Of its page; data, chart and frame have addresses below it."""
+        """Its page; data, chart and frame have addresses below it."""
         return f"/public/{self.plan.name}/{self.metric.name}"
 
     @property
@@ -68,17 +63,13 @@ class Shown:
         return headline(self.points[0]) if self.points else None
 
     @property
-    def rows(self) -> list[dict[str, str]]:
+    def rows(self) -> list[dict[str, Any]]:
         """The numbers behind the chart of a mean, or the medians of a histogram."""
-        rows = []
-        for point in self.points:
-            shown = headline(point)
-            rows.append({name: shown[name] for name in ("value", "unit", "interval", "reports", "when")})
-        return rows
+        return [headline(point) for point in self.points]
 
 
 def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, Endpoint]:
-    """What everybody may read of these plans, by path; every other plan is not there."""
+    """The public endpoints of these plans, by path."""
     results = reader.results
 
     def plan_of(request: Request) -> Plan:
@@ -110,12 +101,6 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
 
     def plan_page(request: Request) -> Response:
         plan = plan_of(request)
-        card = reader.card(plan)
-        claims = [
-            {"name": title, "loss": loss(epsilon), "says": CLAIMS[which].says(epsilon, card.time)}
-            for which, title in card.columns.items()
-            for epsilon in [getattr(card, which)]
-        ]
         return _page(
             request,
             "public_plan.html",
@@ -124,7 +109,7 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
             round=labels.duration(plan.round_seconds),
             window=labels.duration(plan.answers.window * plan.round_seconds),
             metrics=[shown(reader, plan, metric) for metric in plan.metrics],
-            card=claims,
+            card=claims(reader.card(plan)),
             not_protected=not_protected(plan),
             twin=f"/public/{plan.name}.json",
         )
@@ -136,20 +121,14 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
             last = next(iter(shown(reader, plan, metric).points), None)
             metrics.append(
                 {
-                    "name": metric.name,
-                    "kind": metric.kind,
-                    "unit": metric.unit,
-                    "description": metric.description,
+                    **metric_facts(metric),
                     "latest": last.to_dict() if last else None,
                     "estimates": f"/public/{plan.name}/{metric.name}.json",
                 }
             )
         document = {
             "about": ABOUT,
-            "name": plan.name,
-            "version": plan.version,
-            "owner": plan.owner,
-            "round_seconds": plan.round_seconds,
+            **plan_facts(plan),
             "min_reports": plan.min_reports,
             "plan": f"/public/{plan.name}.toml",
             "privacy": reader.card(plan).to_dict(),
@@ -216,10 +195,10 @@ def _data(document: Any) -> Response:
 
 
 def _kept(endpoint: Endpoint, kept: LruCache[tuple[float, Response]]) -> Endpoint:
-    """An endpoint whose good answers stand for a minute, by their path, and say so to caches and browsers."""
+    """An endpoint whose good answers stand for a minute, by path, also in caches and browsers."""
 
     def answer(request: Request) -> Response:
-        # Not `request.url`: an older Starlette makes that of the Host header too, which anybody can send.
+        # Not `request.url`: an older Starlette makes that of the Host header too, which any client can set.
         path, now = request.scope["path"], time.monotonic()
         until, response = kept.get(path) or (0.0, None)
         if response is None or until <= now:
@@ -236,7 +215,7 @@ def _kept(endpoint: Endpoint, kept: LruCache[tuple[float, Response]]) -> Endpoin
 
 
 def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
-    """A metric with its finished points and their chart: means over time, a histogram at its latest."""
+    """A metric with its sealed points and their chart: means over time, the latest histogram."""
     period = usual_every(plan)
     points = reader.points(plan, metric.name, PERIODS + 4, CONFIDENCE, every=period)
     points = [point for point in points if not point.provisional]
@@ -266,7 +245,7 @@ def _style() -> str:
 
 
 def picture(one: Shown) -> str:
-    """The chart as an image of its own, with its style, its title, and whom it is about."""
+    """The chart as an image file, with its style, its title, and whom it is about."""
     wide, end, _ = str(one.chart).partition("</svg>")
     size = 'width="960" height="420" viewBox="0 0 960 420"'
     figure = one.headline

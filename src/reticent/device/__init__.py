@@ -1,10 +1,10 @@
 """
-From values to reports, in someone else's program. Standard library only.
+From values to reports, in another program. Standard library only.
 
     prf, clamp, answers            the law: a report is a function of secret, plan, round and values
     schema, statefile, quarantine, the file it all rests in
     locks
-    totals, plans, outbox,         its tables: values, plans and pauses, reports, what was told, faults
+    totals, plans, outbox,         its tables: values, plans and pauses, reports, the ledger, faults
     ledger, faults
     backlog                        what waits in memory to be written
     consent, policy                what the person and the host allow

@@ -1,12 +1,10 @@
 """
-The law of the device: a report is a function of its secret, the plan, the round and the values.
+A report as a function of secret, plan, round and values: no state, no clock, no draws but those passed in.
 
     value → clamped → class → remembered bits → flipped bits → report
 
-Sampled answers have the bits of one window instead of remembered ones, no flips, and 0 where a metric is not
+Sampled answers use the bits of one window instead of remembered ones, no flips, and 0 for a metric that is not
 asked.
-
-There is no state here, no clock and no source of chance but the draws that are handed in.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Answer(NamedTuple):
-    """A report, and which answer each metric that it answers used: the classes are never sent."""
+    """A report, and the memo class that each answered metric used: classes are never sent."""
 
     report: Report
     visited: dict[str, int]
@@ -37,20 +35,18 @@ def answer(
     segment: Mapping[str, object] | None = None,
 ) -> Answer:
     """
-    What a device with these draws answers in a round.
+    The report of a device with these draws in a round.
 
-    Where answers are sampled, the draws are those of the round's window and the round is the one they pick:
-    raises `ValueError` for any other.
-
-    Each metric that is asked is answered, also where `values` has nothing for it, or None: silence would be an
-    answer. It counts as 0, or as no value where the metric has a bucket for that.
-    Every metric costs the same draws whatever its value: one alpha, and per answer bit one memo draw and
-    one flip draw, of which
+    Every metric that is asked is answered, even without a value: silence would be an answer. A missing value
+    counts as 0, or as no value where the metric has a bucket for that. Every metric costs the same draws
+    whatever its value: one alpha, and per answer bit one memo draw and one flip draw (none for sampled
+    answers), of which
 
         remembered bit = [memo draw < threshold of the class],
         sent bit       = remembered bit ⊕ [flip draw < γ·2⁶⁴].
 
-    A sampled answer has no flip draw.
+    Raises `ValueError` where answers are sampled and the draws are not those of the round's window, or pick
+    another round.
     """
     sampled = plan.answers.sampled
     window = plan.window_of(round_number)

@@ -1,4 +1,4 @@
-"""What waits in memory for the next write: put there from anywhere, merged by key, gone once it is committed."""
+"""Entries in memory that wait for the next write: merged by key, removed once committed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-FOLD_AT = 1024
-"""So many entries are merged by the call that brings one more."""
-MOST = 65_536
-"""From so many entries on, a call whose entries another thread is merging waits for a millisecond."""
+FOLD_AT = 1024  # with so many entries, the call that adds one more merges them
+MOST = 65_536  # with so many, a call whose entries another thread is merging waits for a millisecond
 
 
 class BusyError(Exception):
@@ -26,10 +24,9 @@ class Backlog(Generic[Key, Value]):
     Entries that are not in the file yet, at most one per key once they are merged.
 
     `put` may be called in a signal handler or a finalizer, in the middle of any other call of this class in the
-    same thread: it appends to a deque, which nobody sees half done, and never waits for a lock. Entries
-    are merged in the order of their calls, by one thread at a time.
-
-    `take` and `written` belong to one writer at a time, the one that holds the state file.
+    same thread: it appends to a deque, which is atomic, and never waits for a lock. Entries are merged in the
+    order of their calls, by one thread at a time. Taking and `written` belong to one writer at a time, the one
+    that holds the state file.
     """
 
     def __init__(self, merge: Callable[[Value, Value], Value]) -> None:
@@ -55,35 +52,24 @@ class Backlog(Generic[Key, Value]):
             elif len(entries) >= MOST:
                 time.sleep(0.001)
 
-    def peek(self, patience: float = 1.0) -> dict[Key, Value]:
-        """Everything that waits."""
-        if not self._merging.acquire(timeout=patience):  # not for ever: this thread may be in `put`
+    def all(self, *, take: bool = False) -> dict[Key, Value]:
+        """Everything that waits. What is taken stays until `written`, so a write that fails loses nothing."""
+        if not self._merging.acquire(timeout=1.0):  # not forever: this thread may be in `put`
             raise BusyError
         try:
-            return self._together()
-        finally:
-            self._merging.release()
-
-    def take(self, patience: float = 1.0) -> dict[Key, Value]:
-        """Everything that waits. It stays here until `written`, so a write that fails loses nothing."""
-        if not self._merging.acquire(timeout=patience):
-            raise BusyError
-        try:
-            self._taken, self._merged = self._together(), {}
-            return self._taken
+            self._fold()
+            together = dict(self._taken)
+            for key, value in self._merged.items():
+                together[key] = self._merge(together[key], value) if key in together else value
+            if take:
+                self._taken, self._merged = together, {}
+            return together
         finally:
             self._merging.release()
 
     def written(self) -> None:
         """What was taken is committed."""
         self._taken = {}
-
-    def _together(self) -> dict[Key, Value]:
-        self._fold()
-        together = dict(self._taken)
-        for key, value in self._merged.items():
-            together[key] = self._merge(together[key], value) if key in together else value
-        return together
 
     def _fold(self) -> None:
         entries, merged, merge = self._entries, self._merged, self._merge

@@ -1,9 +1,8 @@
 """
-From whatever a host program calls a number to a value in range.
+From any number-like value to a value in range.
 
-Nothing here raises: a report that is missing *because of the value* would tell the collector about the
-value. What is out of range is clamped, what is not a number counts as 0, and what happened is noted by
-kind, on the device, where it stays.
+Nothing here raises: a report that is missing *because of the value* would tell the collector about the value.
+Values out of range are clamped, what is not a number counts as 0, and the fault is noted on the device by kind.
 """
 
 from __future__ import annotations
@@ -18,11 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from reticent.plan import Metric, Plan
 
-Value = int | Fraction
-"""A value in range: exact, and an integer where it is one (they compare ten times faster)."""
+Value = int | Fraction  # a value in range: exact, and an integer where it is one (they compare faster)
 
 Kind = Literal["not-a-number", "below-range", "above-range", "unknown-label"]
-"""What was wrong with a value."""
 
 _FINEST_DECIMAL = -400  # below the smallest float; a longer denominator would only cost the host memory
 _LONGEST_DENOMINATOR = 1 << 1200
@@ -30,7 +27,7 @@ _LONGEST_DENOMINATOR = 1 << 1200
 
 def clamped(value: object, max_value: Value) -> tuple[Value, Kind | None]:
     """
-    The value in [0, max_value] that stands for `value`, and what was wrong with it, if anything.
+    The value in [0, max_value] that stands for `value`, and its fault, if any.
 
     >>> clamped(7, 10), clamped(0.5, 10), clamped(-3, 10), clamped(float("inf"), 10), clamped("7", 10)
     ((7, None), (Fraction(1, 2), None), (0, 'below-range'), (10, 'above-range'), (0, 'not-a-number'))
@@ -74,14 +71,7 @@ def whole(number: Value) -> Value:
 
 
 def plus(total: Value, amount: Value, max_value: Value) -> Value:
-    """
-    `total` and `amount` together, which stop at `max_value`.
-
-    Denominators that grow beyond any float's (from adding thirds, sevenths, …) are cut at 2⁻¹²⁰⁰.
-
-    >>> plus(7, 2, max_value=10), plus(7, 5, max_value=10)
-    (9, 10)
-    """
+    """`total + amount`, at most `max_value`; denominators beyond any float's are cut at 2⁻¹²⁰⁰."""
     result = total + amount
     if result >= max_value:
         return max_value
@@ -91,19 +81,13 @@ def plus(total: Value, amount: Value, max_value: Value) -> Value:
 
 
 def _cut(number: Value) -> Value:
-    """A number that can be written down: longer ones than any float's are cut at 2⁻¹²⁰⁰."""
     if number.denominator > _LONGEST_DENOMINATOR:
         number = Fraction(int(number * _LONGEST_DENOMINATOR), _LONGEST_DENOMINATOR)
     return whole(number)
 
 
 def taken(metric: Metric, value: object) -> tuple[Value | None, Kind | None]:
-    """
-    What a metric takes for a value, and what was wrong with it, if anything.
-
-    None is for no value, where the metric tells that from 0: what is no number there, and what is no label of
-    a choice.
-    """
+    """What a metric takes for a value, and its fault; None: no value, where the metric tells that from 0."""
     if metric.labels:
         known = isinstance(value, str) and value in metric.labels
         return (metric.labels.index(str(value)), None) if known else (None, "unknown-label")
@@ -112,11 +96,7 @@ def taken(metric: Metric, value: object) -> tuple[Value | None, Kind | None]:
 
 
 def in_range(plan: Plan, values: Mapping[str, object]) -> dict[str, Value | None]:
-    """
-    What each metric of the plan has: its value, clamped, then jointly within each group; None for no value.
-
-    Where the values of a group sum to more than its limit, each is scaled by max_total / sum, exactly.
-    """
+    """Each metric's value, clamped, then scaled by max_total / sum in a group above its limit; None: no value."""
     result: dict[str, Value | None] = {}
     for name, max_value in plan.max_values.items():
         value = values.get(name)

@@ -1,26 +1,24 @@
 """
-Whether a device may record and report: what the person chose, or what the program says until then.
+Whether a device may record and report: the person's choice, or the program's default until then.
 
-    unset, denied   nothing is recorded, answered or sent, and what was not sent is wiped
+    unset, denied   nothing is recorded, answered or sent, and unsent data is wiped
     local           rounds are answered and shown, and those answers are never sent
     granted         rounds that begin and end under it are answered and sent
 
-The choice stands in the state file and wins over the program's default. A choice of granted or local holds for
-the questions it was made for: it lapses to unset when a plan asks for more. No decision here depends on a value.
+The choice is kept in the state file and wins over the program's default. A choice of granted or local holds for
+the questions it was made for: it lapses to unset when a plan asks for more. No decision here depends on a
+value.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Literal, get_args
 
 from reticent.device import ledger, outbox
 from reticent.device.locks import ProcessLock
-from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.schema import device_row
 from reticent.frozen import frozen
 
@@ -34,8 +32,7 @@ Consent = Literal["unset", "granted", "denied", "local"]
 
 CONSENTS: tuple[Consent, ...] = get_args(Consent)
 
-LONGEST_SEND = 10.0
-"""How long one attempt to send a report may take, s; who takes consent back waits for it."""
+LONGEST_SEND = 10.0  # how long one attempt to send a report may take, s; who takes consent back waits for it
 
 
 def records(consent: Consent) -> bool:
@@ -47,14 +44,10 @@ def records(consent: Consent) -> bool:
 class Choice:
     """What the state file knows about consent."""
 
-    choice: Consent | None
-    """None: the person has not chosen."""
-    chosen_at: int | None
-    """Unix seconds."""
-    questions: str
-    """JSON: what a choice of granted or local was made for (`questions_of`)."""
-    in_force: Consent | None
-    """What held last: the choice, or the default of the program that opened the file; None: a new file."""
+    choice: Consent | None  #: None: the person has not chosen
+    chosen_at: int | None  #: Unix seconds
+    questions: str  #: JSON: what a choice of granted or local was made for (`questions_of`)
+    in_force: Consent | None  #: What held last: the choice, or the program's default; None: a new file
 
 
 def read(connection: sqlite3.Connection) -> Choice:
@@ -64,13 +57,13 @@ def read(connection: sqlite3.Connection) -> Choice:
 
 
 def allows(connection: sqlite3.Connection) -> bool:
-    """Whether values are recorded and rounds answered, as things stand in the file."""
+    """Whether values are recorded and rounds answered, according to the file."""
     in_force = read(connection).in_force
     return in_force is not None and records(in_force)
 
 
 def enter(connection: sqlite3.Connection, choice: Consent, now: float, plan: Plan | None) -> None:
-    """Keep a choice, with the questions that granted or local is said to."""
+    """Keep a choice, with the questions that granted or local applies to."""
     questions = ""
     if records(choice) and plan is not None:
         questions = json.dumps(questions_of(plan, device_row(connection).epoch))
@@ -81,16 +74,18 @@ def enter(connection: sqlite3.Connection, choice: Consent, now: float, plan: Pla
 
 def bring_into_force(connection: sqlite3.Connection, consent: Consent, current_round: int) -> None:
     """
-    From now on this holds; nothing happens where it held already.
+    Make this consent hold from now on, unless it does already.
 
-    A round that has begun is not answered any more, unless under local: it is not wholly under one consent.
+    A round that has begun is not answered any more, except under local: it is not wholly under one consent.
     """
     before = read(connection).in_force
     if before == consent:
         return
     connection.execute("UPDATE consent SET in_force = ?", (consent,))
     if consent == "local":
-        outbox.keep_here(connection)
+        # Waiting reports are never sent, and still shown. What may have left the device already is given up.
+        connection.execute("UPDATE reports SET state = 'local' WHERE state = 'waiting' AND told = 0")
+        connection.execute("UPDATE reports SET state = 'expired' WHERE state = 'waiting'")
     elif before is not None:
         connection.execute("DELETE FROM totals")
         connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current_round,))
@@ -100,7 +95,7 @@ def bring_into_force(connection: sqlite3.Connection, consent: Consent, current_r
 
 def _wipe(connection: sqlite3.Connection) -> None:
     """
-    Keep the choice, and of the rest only what was sent and what that takes.
+    Wipe everything but the choice and what was sent.
 
     What has left the device stays on the receipt and in the ledger. Its secret stays too: without it the same
     questions would be answered from new draws, which tells more. Where nothing has left, nothing stays.
@@ -119,14 +114,8 @@ def _wipe(connection: sqlite3.Connection) -> None:
     if not has_told:
         connection.execute("DELETE FROM ledger WHERE lost = 0")
         connection.execute("DELETE FROM plans")
-        me, secret, epoch = device_row(connection), os.urandom(SECRET_BYTES), device_row(connection).epoch + 1
-        connection.execute(
-            "UPDATE device SET secret = ?, epoch = ?, checksum = ?, enrolled_from = NULL, changed_in = NULL",
-            (secret, epoch, checksum(secret, me.plan, me.round_seconds, epoch, me.held)),
-        )
-        connection.execute(
-            "INSERT INTO epochs VALUES (?, ?, 'wiped, with nothing sent')", (epoch, me.silent_through)
-        )
+        connection.execute("UPDATE device SET enrolled_from = NULL, changed_in = NULL")
+        ledger.begin_epoch(connection, device_row(connection).silent_through, "wiped, with nothing sent")
     ledger.seal(connection)
 
 
@@ -134,7 +123,7 @@ def _wipe(connection: sqlite3.Connection) -> None:
 
 
 def questions_of(plan: Plan, epoch: int) -> dict[str, object]:
-    """What a plan asks in an epoch, and what that costs: each metric, the whole plan, and how it is answered."""
+    """What a plan asks in an epoch and what that costs: per metric, for the plan, and how it is answered."""
     from dataclasses import astuple
 
     from reticent.plan import privacy_card
@@ -153,11 +142,11 @@ def questions_of(plan: Plan, epoch: int) -> dict[str, object]:
 
 def covers(chosen: Choice, plan: Plan, epoch: int) -> bool:
     """
-    Whether what was chosen holds for a plan as well: it asks nothing more, and nothing that costs more.
+    Whether a choice holds for a plan as well: it asks nothing more, and nothing that costs more.
 
-    More is: another metric, or one with other privacy parameters, whose remembered answers are new; a higher
-    loss, of a metric or of the plan; sampled instead of remembered answers or the reverse; a new epoch. Where
-    nothing was chosen, the program's default holds for every plan.
+    More is: a metric that is new or has other privacy parameters, whose remembered answers are new; a higher
+    loss, of a metric or of the plan; sampled instead of remembered answers or the reverse; a new epoch. Without
+    a choice, the program's default holds for every plan.
     """
     if chosen.choice is None or not records(chosen.choice):
         return True
@@ -166,6 +155,10 @@ def covers(chosen: Choice, plan: Plan, epoch: int) -> bool:
         return False
     if agreed["fingerprint"] == plan.fingerprint.hex():
         return True
+
+    def none_higher(asked: list[float], agreed: list[float]) -> bool:
+        return all(one <= other for one, other in zip(asked, agreed, strict=True))
+
     asked = questions_of(plan, epoch)
     known: dict[str, list[float]] = agreed["metrics"]
     metrics: dict[str, list[float]] = asked["metrics"]  # type: ignore[assignment]
@@ -173,13 +166,9 @@ def covers(chosen: Choice, plan: Plan, epoch: int) -> bool:
     return (
         asked["answers"] == agreed["answers"]
         and all(name in known and known[name][0] == figures[0] for name, figures in metrics.items())
-        and all(_none_higher(figures[1:], known[name][1:]) for name, figures in metrics.items())
-        and _none_higher(totals, agreed["plan"])
+        and all(none_higher(figures[1:], known[name][1:]) for name, figures in metrics.items())
+        and none_higher(totals, agreed["plan"])
     )
-
-
-def _none_higher(asked: list[float], agreed: list[float]) -> bool:
-    return all(one <= other for one, other in zip(asked, agreed, strict=True))
 
 
 # After "denied" nothing leaves, not even what is on its way in another thread or process
@@ -188,33 +177,23 @@ def _none_higher(asked: list[float], agreed: list[float]) -> bool:
 @contextmanager
 def sending(state: str) -> Iterator[bool]:
     """
-    Held by a sender from before its claim until its bytes are through; False: not now, a choice is being made.
-
-    A lock of the operating system on a file beside the state file, so that it ends with the process that holds it.
+    Held by a sender from its claim until its bytes are sent, or its process ends; False: a choice is being
+    made.
     """
     try:
         lock = ProcessLock(f"{state}-sending")
     except OSError:  # too many open files, for instance: taking consent back could not wait for this one
         yield False
         return
-    try:
+    with closing(lock):
         yield lock.take(shared=True)
-    finally:
-        lock.close()
 
 
 def wait_for_senders(state: str, seconds: float) -> bool:
-    """Wait until nobody is sending who might have begun before now; returns whether that was in time."""
+    """Wait until nothing is being sent that began before now; returns whether that was in time."""
     try:
         lock = ProcessLock(f"{state}-sending")
     except OSError:
         return False
-    deadline = time.monotonic() + seconds
-    try:
-        while not lock.take():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.005)
-        return True
-    finally:
-        lock.close()
+    with closing(lock):
+        return lock.wait(seconds)

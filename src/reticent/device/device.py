@@ -1,4 +1,4 @@
-"""The device: a quiet guest in somebody else's program."""
+"""The device: a quiet guest in another program."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from reticent.plan import Plan
     from reticent.reports import Report
 
-_LONGEST_FLUSH = 86_400.0
-"""What `flush` waits at most, s; Python's threads cannot wait for ever."""
+_LONGEST_FLUSH = 86_400.0  # the most that `flush` waits, s: Python's threads cannot wait forever
 
 
 class Device(Hosted):
@@ -40,7 +39,7 @@ class Device(Hosted):
 
     `consent` holds until the person has chosen with `set_consent`: unset, granted, denied or local (see
     `Consent`). A choice of granted or local lapses to unset when a plan asks for more than it was made for, unless
-    `ask_again` is False. With `debug`, slips of the program (an unknown metric, segment or label, an expired or
+    `ask_again` is False. With `debug`, mistakes of the program (an unknown metric, segment or label, an expired or
     refused plan) raise `UsageError`; without, they are noted.
 
     With an `endpoint` (or a `transport`) and used as a context manager, or after `start()`, a daemon thread
@@ -104,22 +103,19 @@ class Device(Hosted):
         super().__init__(asked, state, segment or {}, policy, clock, transport, consent, ask_again)
         self._debug = debug
         if debug:
-            from reticent.device.debug import check_start, refuse
-
-            check_start(asked, segment or {}, self._policy, clock())
-            refuse(asked, self._engine.plans.refused if self._engine else ())
+            self._check_start(asked, segment or {})
 
     @classmethod
     def open(cls, state: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> Device:
         """
         A device from its state file alone, for looking at it and for `pause`, `resume` and `forget`.
 
-        Raises `StateError` when there is no readable state file: nothing is made, replaced or set aside.
+        Raises `StateError` where there is no readable state file: nothing is created, replaced or set aside.
         """
         from reticent.device.policy import Policy
 
         device = cls.__new__(cls)
-        # Where the program runs may not be where somebody looks at its file; the file knows what silences it.
+        # The program may run elsewhere; its file knows the rules that silence it.
         elsewhere = Policy(silent_in_ci=False, silent_in_containers=False)
         Hosted.__init__(device, None, state, {}, elsewhere, clock, None, None, True)
         return device
@@ -134,7 +130,7 @@ class Device(Hosted):
 
     @property
     def current_round(self) -> int:
-        """The number of the round under way; -1 when the clock fails."""
+        """The number of the current round; -1 where the clock fails."""
         with self._faults:
             if self._engine is not None:
                 return self._engine.current_round
@@ -145,26 +141,22 @@ class Device(Hosted):
 
     def add(self, metric: str, amount: object = 1, *, round: int | None = None) -> None:  # noqa: A002
         """
-        Add to a metric's total in a round, the one under way unless another is given.
+        Add to a metric's total in a round, by default the current one.
 
         Totals stop at the metric's max_value. What is not a number, or negative, counts as 0.
         """
         self._record(metric, amount, round, "add")
 
     def set(self, metric: str, value: object, *, round: int | None = None) -> None:  # noqa: A002
-        """Set a metric's total in a round, the one under way unless another is given."""
+        """Set a metric's total in a round, by default the current one."""
         self._record(metric, value, round, "set")
 
     def choose(self, metric: str, label: str, *, round: int | None = None) -> None:  # noqa: A002
-        """
-        Say which of a choice's labels applies in a round, the one under way unless another is given.
-
-        Of several in a round, the one that the plan picks counts: the last, unless it says the first.
-        """
+        """Choose a label in a round, by default the current one; of several, the plan's `pick` counts."""
         self._record(metric, label, round, "set")
 
     def _record(self, metric: str, amount: object, number: int | None, mode: Mode) -> None:
-        """In memory only, and without a lock to wait for: the host may be in a signal handler."""
+        """In memory only, without waiting for a lock: the host may be in a signal handler."""
         engine = self._engine
         if self._debug:
             self._check(metric, amount, number)
@@ -183,24 +175,62 @@ class Device(Hosted):
             self._faults.add(kind_of(error))
 
     def _check(self, metric: object, amount: object, number: object) -> None:
-        """In debug mode: raise `UsageError` for a call that records nothing, with or without consent."""
-        from reticent.device.debug import check_expiry, check_value
+        """
+        In debug mode: raise `UsageError` for a call that records nothing, with or without consent.
 
+        Messages quote what the program wrote (a metric, a segment, a label, a limit), never a measured number.
+        """
+        from reticent.device.clamp import taken
+
+        plan = self._plan
         if self._closed:
             raise UsageError("the device is closed.")
-        if self._plan is not None:
-            check_value(self._plan, metric, amount)
-            check_expiry(self._plan, self._clock())
+        if plan is not None:
+            known = plan.by_name.get(metric) if isinstance(metric, str) else None
+            if known is None:
+                raise UsageError(f"metric {metric!r}: plan {plan.name} has {', '.join(plan.by_name)}.")
+            _, fault = taken(known, amount)
+            if fault == "unknown-label":
+                labels = ", ".join(known.labels)
+                raise UsageError(f"metric {metric}: {amount!r} is none of its labels {labels}.")
+            if fault == "not-a-number":
+                raise UsageError(f"metric {metric}: expected a number, got a {type(amount).__name__}.")
+            self._check_expiry(plan)
         if number is not None and (type(number) is not int or not 0 <= number <= self.current_round):
             raise UsageError(f"round {number!r}: expected the number of a round that has begun.")
 
+    def _check_start(self, plan: Plan, segment: Mapping[str, object]) -> None:
+        """In debug mode: raise `UsageError` for an unknown segment or tag, and for an expired or refused plan."""
+        from reticent.plan import privacy_card
+
+        known = {one.name: one.values for one in plan.segments}
+        for name, tag in segment.items():
+            if name not in known:
+                raise UsageError(
+                    f"segment {name!r}: plan {plan.name} has {', '.join(known) or 'no segments'}."
+                )
+            if tag not in known[name]:
+                raise UsageError(f"segment {name} = {tag!r}: plan {plan.name} has {', '.join(known[name])}.")
+        self._check_expiry(plan)
+        card = privacy_card(plan)
+        lifetime = card.round if plan.answers.sampled else card.lifetime
+        reasons = self._policy.problems(plan, card.round, lifetime)
+        if reasons := reasons or list(self._engine.plans.refused if self._engine else ()):
+            raise UsageError(f"plan {plan.name} version {plan.version} is refused: {'; '.join(reasons)}.")
+
+    def _check_expiry(self, plan: Plan) -> None:
+        if plan.has_expired(self._clock()):
+            raise UsageError(
+                f"plan {plan.name} version {plan.version} expired on {plan.expires}: it is not answered."
+            )
+
     def save(self, timeout: float = 0.25) -> bool:
         """
-        Write now what waits in memory; returns whether all of it is in the file.
+        Write pending values now; returns whether all of them are in the file.
 
-        It is written within a second anyway, before a round is answered, before a fork, by `close` and when the
-        program ends. Only a process that is killed loses what came in the last second. `timeout`: how long to
-        wait where another process has locked the file, s.
+        They are written within a second anyway, before a round is answered, before a fork, by `close` and when
+        the program ends; only a process that is killed loses the last second. `timeout`: how long to wait where
+        another process has locked the file, s.
         """
         with self._faults:
             return self._write_pending(timeout)
@@ -217,13 +247,12 @@ class Device(Hosted):
         """
         The report of a round: the latest finished one, unless another is given.
 
-        It is on the disk before it is returned. A round is answered once: asked again, the same bytes come
-        back, and values that arrive later are dropped. The round under way may be asked for, which ends it
-        for this device; a future one may not.
+        It is on disk before it is returned. A round is answered once: asked again, the same bytes come back,
+        and values that arrive later are dropped. Asking for the current round ends it for this device; a future
+        one is refused.
 
-        None: there is none to give (a pause, a refused or expired plan, a round that had begun before
-        `forget`, a round before the device was enrolled unless it is asked for by number), or the state
-        failed just now.
+        None: there is no report (a pause, a refused or expired plan, a round that had begun before `forget`, a
+        round before the device was enrolled unless asked for by number), or the state cannot be used at the moment.
         """
         with self._faults:
             self._look()
@@ -236,8 +265,7 @@ class Device(Hosted):
         """
         Answer what is due and try to send what waits, in `timeout` seconds; returns how many were accepted.
 
-        Reports that have not been tried are sent now instead of spread out. A report that failed before
-        waits for its time.
+        Untried reports are sent now instead of spread out; one that failed before waits for its time.
         """
         accepted: list[int] = []
         with self._faults:
@@ -268,12 +296,12 @@ class Device(Hosted):
 
     def set_consent(self, choice: Consent) -> bool:
         """
-        Keep what the person chose; returns whether it is on the disk and holds.
+        Keep the person's choice; returns whether it is on disk and in effect.
 
         It wins over the `consent` that the program was started with, in every process on this state file. After
-        "denied" nothing leaves any more: a report that is on its way is waited for, 12 s at most, and where
-        that is not enough False is returned, with the choice kept. What was not sent is wiped by "denied" and
-        "unset"; answers that were given under "local" are never sent.
+        "denied" nothing leaves any more: a report on its way is waited for, 12 s at most; if that is not
+        enough, False is returned and the choice is kept. "denied" and "unset" wipe what was not sent; answers
+        given under "local" are never sent.
         """
         if self._debug and choice not in CONSENTS:
             raise UsageError(f"consent {choice!r}: expected {', '.join(CONSENTS)}.")
@@ -292,22 +320,22 @@ class Device(Hosted):
         """
         Record and send nothing from now on, and keep the remembered answers; returns whether it is done.
 
-        Rounds that the pause overlaps are never answered. A report that is on its way is waited for, as in
+        Rounds that the pause overlaps are never answered. A report on its way is waited for, as in
         `set_consent`.
         """
         return self._do(lambda engine: engine.pause())
 
     def resume(self) -> bool:
-        """End a pause; the first round answered is the next one. Returns whether it is done."""
+        """End a pause, from the next round on; returns whether it is done."""
         return self._do(lambda engine: engine.resume())
 
     def forget(self) -> bool:
         """
-        Wipe the remembered answers, the values and what was not sent; returns whether it is done.
+        Wipe the remembered answers, the values and unsent reports; returns whether it is done.
 
-        A new secret is drawn, which is a new epoch in the ledger: receipts and past losses stay, because
-        the collector has not forgotten. No round that had begun is answered. A report that is on its way is waited
-        for, as in `set_consent`, and stays on the receipt.
+        A new secret is drawn, which is a new epoch in the ledger: receipts and past losses stay, because the
+        collector has not forgotten. No round that had begun is answered. A report on its way is waited for, as
+        in `set_consent`, and stays on the receipt.
         """
         return self._do(lambda engine: engine.forget())
 
@@ -320,7 +348,7 @@ class Device(Hosted):
     # Accounts
 
     def receipt(self) -> Receipt:
-        """Every report of this device and what they may have told."""
+        """Every report of this device, and a bound on what they have revealed."""
         with self._faults:
             if self._engine is not None and not self._closed:
                 return self._engine.receipt()
@@ -328,10 +356,10 @@ class Device(Hosted):
 
     def preview(self) -> Preview | None:
         """
-        The report that would be sent next: its exact bytes, and what each bit means in words.
+        The report that would be sent next: its exact bytes, and the meaning of each bit in words.
 
-        Where nothing is kept, an example of one. None: nothing is to be sent in the window under way any more, or
-        the state file cannot be read.
+        Where nothing is kept, an example. None: nothing more is sent in the current window, or the state file
+        cannot be read.
         """
         with self._faults:
             from dataclasses import replace
@@ -354,7 +382,7 @@ class Device(Hosted):
         return None
 
     def status(self) -> Status:
-        """How the device is doing: what it answers, why not, what waits, what went wrong."""
+        """Whether it answers and why not, what waits to be sent, and what went wrong."""
         with self._faults:
             if self._engine is not None and not self._closed:
                 sends = None if self._is_opened else self._transport is not None
@@ -371,7 +399,6 @@ class Device(Hosted):
         )
 
     def _problem(self) -> str:
-        """Why nothing can be read of the state file just now."""
         if self._closed and self._engine is not None and self._engine.has_pending:
             return "the device is closed, and has values that it could not write: the state file is locked"
         if self._closed:
@@ -391,11 +418,11 @@ class Device(Hosted):
 
     def close(self) -> bool:
         """
-        Stop the background thread, write what waits in memory and let go of the file.
+        Stop the background thread, write pending values and close the file.
 
-        Returns whether all values are in the file. Where another process has locked it for two seconds they
-        are not: they stay in memory, and are written as soon as it is free or, at the latest, when the program
-        ends. Reports that wait are sent at the next start.
+        Returns whether all values are in the file. Where another process has locked it for two seconds they are
+        not: they stay in memory, and are written as soon as it is free or, at the latest, when the program
+        ends. Waiting reports are sent at the next start.
         """
         done = True
         with self._faults:

@@ -1,8 +1,4 @@
-"""
-What a device does, on its state file: record, answer, send, pause, forget, account.
-
-Everything here may raise; `Device` is the quiet shell around it.
-"""
+"""What a device does on its state file: record, answer, send, pause, forget. It may raise; `Device` catches."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from math import floor, inf
-from os import PathLike, fspath, urandom
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Literal
 
 from reticent.device import consent, ledger, outbox, plans, totals
@@ -20,7 +16,6 @@ from reticent.device.consent import LONGEST_SEND, records
 from reticent.device.faults import Faults
 from reticent.device.plans import HeldPlans
 from reticent.device.policy import Policy
-from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.quarantine import Identity
 from reticent.device.receipt import Receipt, Status, read_receipt
 from reticent.device.schema import device_row
@@ -38,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """A device without its manners. `plan` None: whatever the state file holds."""
+    """A device that may raise. `plan` None: whatever the state file holds."""
 
     def __init__(
         self,
@@ -58,11 +53,8 @@ class Engine:
         self._pending: Backlog[Place, Change] = Backlog(then)
         self.round_seconds = plan.round_seconds if plan else 0
         self.silenced_by: tuple[str, ...] = ()
-        """The rules of the policy that silence the device; the state file knows."""
-        self._default = default
-        """What holds until the person chooses; None: what held last."""
-        self.consent: Consent = "unset"
-        """What is in force, as this process last saw it."""
+        self._default = default  # what holds until the person chooses; None: what held last
+        self.consent: Consent = "unset"  # what is in force, as this process last saw it
         self._choice: str | None = None
         self.state = StateFile(fspath(path), self._identity if plan else None, self._opened, self._forked)
         known = {tag.name for tag in plan.segments} if plan else set(segment)
@@ -71,13 +63,12 @@ class Engine:
 
     @cached_property
     def _rounds(self) -> Rounds:
-        """Loaded when a round is to be answered: a host waits for its start."""
+        """Loaded when a round is to be answered: the host waits for the device's start."""
         from reticent.device.rounds import Rounds
 
         return Rounds(self.plans, self._segment, self._clock, self._faults)
 
     def _identity(self) -> Identity:
-        """What a state file is made for, if one has to be."""
         name, most = self.plans.plan.name if self.plans.plan else "", self.plans.policy.max_lifetime
         held = inf if most is None else most
         return Identity(name, self.round_seconds, self.current_round, held, self._choice)
@@ -122,7 +113,6 @@ class Engine:
         self._pending.put((number, name), (value, metric.max_value if top < 0 else top, mode))
 
     def _has_begun(self, number: object, current: int) -> bool:
-        """Whether this is the number of a round that has begun; what is not is noted."""
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**53:
             self._faults.add("bad-round")
             return False
@@ -148,7 +138,7 @@ class Engine:
     # Answers
 
     def report(self, round_number: int | None) -> Report | None:
-        """The report of a round, made now unless it was made before; None where there is none to make."""
+        """The report of a round, made now unless it exists; None where there is none."""
         current = self.current_round
         number = current - 1 if round_number is None else round_number
         if not self._has_begun(number, current):
@@ -167,10 +157,10 @@ class Engine:
 
     def answer_due(self) -> None:
         """
-        Answer every finished round that is still open at the collector, also those nothing was recorded in.
+        Answer every finished round that is still open at the collector, with or without values.
 
-        A device answers each round from the first full one after it was enrolled: whether a program was
-        used must not show in whether it answers.
+        A device answers each round from the first full one after it was enrolled: whether a program was used
+        must not show in whether it answers.
         """
         now = self._clock()
         with self.state.view() as connection:  # a look first: usually there is nothing to write
@@ -188,12 +178,13 @@ class Engine:
             for number in self._rounds.due(connection, me, now):
                 self._rounds.answer(connection, me, number, told=False)
             # Too late: reports that no collector takes any more, and values that will not be answered.
-            outbox.expire(connection, now)
+            expire = "UPDATE reports SET state = 'expired' WHERE state = 'waiting' AND closes <= ?"
+            connection.execute(expire, (now,))
             totals.erase(connection, -1, self._rounds.last_closed(connection, me, now))
         self.state.wipe_log()
 
     def next_due(self) -> float:
-        """When the round under way ends or a report is to be sent, whichever is first; unix seconds."""
+        """When the current round ends or a report is to be sent, whichever is first; unix seconds."""
         with self.state.view() as connection:
             send_at = outbox.next_time(connection)
         end_of_round = (self.current_round + 1) * self.round_seconds
@@ -230,11 +221,7 @@ class Engine:
     # The person's choice
 
     def set_consent(self, choice: Consent) -> bool:
-        """
-        Enter what the person chose; returns whether it holds everywhere.
-
-        It does not where a report that another thread or process has begun to send is not through in time.
-        """
+        """Enter the person's choice; False where a report that is being sent is not through in time."""
         plan = self.plans.newest
         if records(choice) and plan is None:
             return False  # there is nothing to agree to
@@ -245,11 +232,7 @@ class Engine:
         return choice == "granted" or self._is_silent()
 
     def _is_silent(self) -> bool:
-        """
-        Whether nothing leaves any more, after a commit that says so.
-
-        In this order: who begins to send after the commit sees it, who began before is waited for.
-        """
+        """Whether nothing leaves any more: later senders see the commit, earlier ones are waited for."""
         return consent.wait_for_senders(self.state.path, LONGEST_SEND + 2.0)
 
     def look(self) -> Consent:
@@ -266,14 +249,14 @@ class Engine:
         return chosen.choice or self._default or chosen.in_force or "unset"
 
     def _in_force(self, connection: sqlite3.Connection) -> Consent:
-        """What holds now, brought into force."""
+        """Read what holds now, and bring it into force."""
         chosen = consent.read(connection)
         self._choice = chosen.choice
         consent.bring_into_force(connection, self._holds(chosen), self.current_round)
         return self._holds(chosen)
 
     def _agree(self, connection: sqlite3.Connection) -> None:
-        """Go by the consent that the file has now."""
+        """Adopt the consent that the file has now."""
         before, self.consent = self.consent, self._in_force(connection)
         if self.consent != before:
             self._pending = Backlog(then)  # what waits was recorded under another consent
@@ -295,7 +278,7 @@ class Engine:
         return True
 
     def keep_rules(self, silenced_by: tuple[str, ...]) -> None:
-        """Make the state file know which rules silence the device: a round that overlaps one is never answered."""
+        """Enter the rules that silence the device: a round that overlaps one is never answered."""
         if silenced_by != self.silenced_by:
             with self._writing(durable=True, patience=2.0) as connection:
                 self._keep_rules(connection, silenced_by)
@@ -314,35 +297,25 @@ class Engine:
     def forget(self) -> bool:
         """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
         with self._writing(durable=True, patience=2.0) as connection:
-            me, current = device_row(connection), self.current_round
-            secret = urandom(SECRET_BYTES)
-            connection.execute(
-                "UPDATE device"
-                " SET secret = ?, epoch = ?, checksum = ?, silent_through = max(silent_through, ?)",
-                (
-                    secret,
-                    me.epoch + 1,
-                    checksum(secret, me.plan, me.round_seconds, me.epoch + 1, me.held),
-                    current,
-                ),
-            )
+            current = self.current_round
+            connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current,))
+            epoch = ledger.begin_epoch(connection, current, "forgotten")
             connection.execute("DELETE FROM totals")
             outbox.drop_waiting(connection)
-            connection.execute("INSERT INTO epochs VALUES (?, ?, 'forgotten')", (me.epoch + 1, current))
             self._take_up(connection)
-        self.state.epoch = me.epoch + 1
+        self.state.epoch = epoch
         self.state.wipe_log()
         return self._is_silent()
 
     # Accounts
 
     def receipt(self) -> Receipt:
-        """Everything told, and what it may have told."""
+        """Every report, and a bound on what they reveal."""
         with self.state.view() as connection:
             return read_receipt(connection)
 
     def next_report(self) -> tuple[Plan, Report, Literal["waiting", "under way"]] | None:
-        """What would be sent next: the oldest report that waits, or that of the round under way as it stands."""
+        """The oldest waiting report, or that of the current round as it stands."""
         with self.state.view() as connection:
             me = device_row(connection)
             waiting = [kept.report for kept in outbox.waiting(connection, me.plan) if kept.intact]
@@ -358,9 +331,9 @@ class Engine:
             me, newest = device_row(connection), plans.latest(connection)
             states, attempts = outbox.count_by_state(connection), outbox.attempts(connection)
             last_outcome = next(iter(attempts), "")
-            expires = self.plans.newest.expires if self.plans.newest else None
-            has_expired = self.plans.newest is not None and self.plans.newest.has_expired(self._clock())
-            chosen = consent.read(connection)
+            plan = self.plans.newest
+            has_expired = plan is not None and plan.has_expired(self._clock())
+            chosen, enrolled = consent.read(connection), me.enrolled_from
             return Status(
                 plan=me.plan,
                 version=newest.version if newest else None,
@@ -372,15 +345,13 @@ class Engine:
                 answers=self.plans.answers,
                 epoch=me.epoch,
                 current_round=self.current_round,
-                answers_from=None
-                if me.enrolled_from is None
-                else max(me.enrolled_from, me.silent_through + 1),
+                answers_from=enrolled if enrolled is None else max(enrolled, me.silent_through + 1),
                 notes=self._faults.all(connection),
                 waiting=states.get("waiting", 0),
                 accepted=states.get("accepted", 0),
                 rejected=states.get("rejected", 0),
                 expired=states.get("expired", 0),
-                plan_expired=str(expires) if has_expired else "",
+                plan_expired=str(plan.expires) if plan and has_expired else "",
                 sends=sends,
                 attempts={outcome: count for outcome, (count, _) in attempts.items()},
                 last_attempt=attempts[last_outcome][1] if last_outcome else None,
@@ -394,17 +365,17 @@ class Engine:
         self._forked()
 
     def _forked(self) -> None:
-        """What waits in memory is the parent's to write; unseen, the child's first values are among it."""
+        """Pending values are the parent's to write."""
         self._pending = Backlog(then)
 
     @contextmanager
     def _writing(self, *, durable: bool = False, patience: float = 0.25) -> Iterator[sqlite3.Connection]:
-        """A transaction that takes along what waits in memory."""
+        """A transaction that also writes pending values and faults."""
         with self.state.transaction(
             durable=durable, patience=patience, committed=self._written
         ) as connection:
             self._agree(connection)
-            changes = self._pending.take()
+            changes = self._pending.all(take=True)
             if plans.sample(connection):
                 self._rounds.hold_windows(connection)
                 changes = self._rounds.wanted(connection, changes)

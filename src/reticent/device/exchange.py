@@ -1,4 +1,4 @@
-"""One request to the collector, within one limit of time and bytes."""
+"""One HTTP request to the collector, with one limit on time and on bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any, NamedTuple
 
 _LARGEST_ANSWER = 4096
-_LARGEST_EXCHANGE = 65_536
-"""So many bytes are read in one attempt, headers and answers of the kind "100 Continue" included."""
+_LARGEST_EXCHANGE = 65_536  # most bytes read in one attempt, with headers and "100 Continue"
 
 
 class Answer(NamedTuple):
@@ -33,7 +32,7 @@ def post(
     *,
     secure: bool,
 ) -> Answer | str:
-    """Post a body and read the answer in `timeout` seconds, all together; or what stood in the way."""
+    """Post a body and read the answer within `timeout` seconds in total; a fault of `Retry` where that fails."""
     deadline = time.monotonic() + timeout
     line = None
     try:
@@ -51,7 +50,6 @@ def post(
 
 
 def _connect(host: str, port: int | None, deadline: float, *, secure: bool) -> _Bounded:
-    """A connection to the first address that takes one."""
     failure: OSError = TimeoutError()
     number = port or (443 if secure else 80)
     for family, kind, protocol, _, address in socket.getaddrinfo(host, number, type=socket.SOCK_STREAM):
@@ -70,12 +68,7 @@ def _connect(host: str, port: int | None, deadline: float, *, secure: bool) -> _
 
 
 class _Bounded(io.RawIOBase):
-    """
-    A connection with one limit for the whole attempt: of time, and of bytes read.
-
-    A limit for each read, which is what a socket has, is never reached by a server that sends a byte now and
-    then, or the same "100 Continue" without end.
-    """
+    """One limit of time and bytes for the whole attempt: a socket's is per read, and a slow server never meets it."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection = connection
@@ -120,7 +113,6 @@ def _left(deadline: float) -> float:
 
 
 def _fault(error: Exception) -> str:
-    """What went wrong, as in `Retry`."""
     kinds: tuple[tuple[type[Exception], str], ...] = (
         (ssl.SSLCertVerificationError, "certificate"),
         (ssl.SSLError, "not-https"),

@@ -24,19 +24,12 @@ from reticent.errors import StateError
 
 if TYPE_CHECKING:
     import sqlite3
-    from types import TracebackType
 
-MOST_NAMES = 16
-"""So many names are kept beside kinds that have one, in this process; what comes after has the bare kind."""
+MOST_NAMES = 16  # names kept beside their kind, per process; later ones are counted under the bare kind
 
 
 class Faults:
-    """
-    Counts that are not in the file yet.
-
-    As a context manager it counts what is raised inside, and goes on: nothing reaches the host. Like values,
-    faults may be noted anywhere, in a signal handler too (`Backlog`).
-    """
+    """Counts that are not in the file yet. As a context manager it counts and suppresses what is raised inside."""
 
     def __init__(self) -> None:
         self._counts: Backlog[str, int] = Backlog(add)
@@ -45,19 +38,16 @@ class Faults:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        self.add(kind_of(error))
-        return True
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, Exception):
+            self.add(kind_of(error))
+        return isinstance(error, Exception)
 
     def __len__(self) -> int:
         return len(self._counts)
 
     def add(self, kind: str, count: int = 1, *, name: object = None) -> None:
-        """Something of this kind happened; `name` is what the host program called it."""
+        """Count a fault; `name` is what the host program called it."""
         if isinstance(name, str):
             named = f"{kind}: {re.sub(r'[^A-Za-z0-9_.-]', '?', name[:64])}"
             if named in self._named or len(self._named) < MOST_NAMES:
@@ -67,8 +57,8 @@ class Faults:
             self._counts.put(kind, count)
 
     def write(self, connection: sqlite3.Connection, late: int) -> None:
-        """Add all to the file, and so many late values; call `written` once that is committed."""
-        counts = self._counts.take()
+        """Add all to the file, with the number of late values; call `written` after the commit."""
+        counts = self._counts.all(take=True)
         for kind, count in [*counts.items(), *([("late-value", late)] if late else [])]:
             connection.execute("INSERT OR IGNORE INTO notes VALUES (?, 0)", (kind,))
             connection.execute("UPDATE notes SET count = count + ? WHERE kind = ?", (count, kind))
@@ -80,7 +70,7 @@ class Faults:
     def all(self, connection: sqlite3.Connection | None) -> dict[str, int]:
         """Everything ever noted."""
         counts = dict(connection.execute("SELECT kind, count FROM notes").fetchall()) if connection else {}
-        for kind, count in self._counts.peek().items():
+        for kind, count in self._counts.all().items():
             counts[kind] = counts.get(kind, 0) + count
         return dict(sorted(counts.items()))
 

@@ -1,27 +1,28 @@
 """
-The ledger: which remembered answers a device holds, which of them it used, and what that may have told.
+The ledger: which remembered answers a device holds, which of them it used, and the loss of that.
 
 A loss counts distinct remembered answers per metric, digest and epoch, not reports: the thousandth report
-from the same answer tells nothing that the bound does not hold already. Losses over metrics, digests and
+from the same answer adds nothing to the bound. Losses over metrics, digests and
 epochs add up.
 
-There is an entry for each metric from the moment that its plan is held, before anything is answered: what it
-can tell at most, which is a figure of the plan, is what the policy limits. What it has told so far depends on
-the values. It stays on the device, and no decision that shows outside is taken from it.
+There is an entry for each metric from the moment that its plan is held, before anything is answered: its loss
+for life, which is a figure of the plan, is what the policy limits. The loss so far depends on the values. It
+stays on the device, and no decision that shows outside is based on it.
 
 Sampled answers are counted by windows: one timeline per state file, at most one report in each. A window is held
-from the first moment that the device is up in it, or up while its report can still be sent. Windows that are held
-never overlap, whatever versions of the plan ask for: each begins when the one before has ended, or later.
-Nothing of this depends on a value: holding is a matter of times, plans and limits.
+from the first moment that the device is up in it, or up while its report can still be sent. Windows held never
+overlap, whatever versions of the plan ask for: each begins when the one before has ended, or later. Holding
+depends on times, plans and limits, never on a value.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from reticent.device.prf import checksum
+from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.schema import device_row
 from reticent.frozen import frozen
 
@@ -33,20 +34,15 @@ if TYPE_CHECKING:
 
 @frozen()
 class Entry:
-    """What one metric has told in one epoch, under one set of privacy parameters; or what a lost file has."""
+    """The loss of one metric in one epoch under one set of privacy parameters, or that of a lost file."""
 
-    metric: str
-    """Empty for a state file that was lost."""
+    metric: str  #: Empty for a state file that was lost
     digest: bytes
     epoch: int
-    classes_seen: int
-    """Distinct remembered answers used."""
-    loss: float
-    """Bound on the loss so far: `loss_by_width` at that many."""
-    lifetime: float
-    """Bound on the loss however long it goes on."""
-    lost: bool
-    """A state file was lost, so that all it held (over all metrics and epochs so far) is counted as told."""
+    classes_seen: int  #: Distinct remembered answers used
+    loss: float  #: Bound on the loss so far: `loss_by_width` at that many
+    lifetime: float  #: Bound on the loss however long it goes on
+    lost: bool  #: The entry is a lost state file: all it held, over all metrics and epochs, is counted
 
 
 @frozen()
@@ -54,8 +50,7 @@ class Epoch:
     """A span of time with one secret."""
 
     number: int
-    began_in: int
-    """The round that was under way."""
+    began_in: int  #: The round that was under way
     reason: str
 
 
@@ -76,7 +71,7 @@ def holds(connection: sqlite3.Connection, plan: Plan, epoch: int) -> bool:
 
 
 def count_lost(connection: sqlite3.Connection, epoch: int, held: float) -> None:
-    """Enter a file that is gone, with its last epoch: what it told is unknown, so all it held is counted."""
+    """Enter a lost file: its losses are unknown, so all it held is counted."""
     connection.execute("INSERT INTO ledger VALUES ('', x'', ?, '[]', ?, ?, 1)", (epoch, held, held))
     seal(connection)
 
@@ -101,7 +96,7 @@ def visit(connection: sqlite3.Connection, plan: Plan, epoch: int, visited: Mappi
 def lifetime(
     connection: sqlite3.Connection, plan: Plan | None = None, epoch: int = 0, window: float = 0.0
 ) -> float:
-    """What everything held can tell at most, windows included; with a plan or a window's loss, as if held too."""
+    """The loss for life of everything held, windows included; with a plan or a window's loss, as if held too."""
     from reticent.privacy import compose
 
     rows = connection.execute("SELECT metric, digest, epoch, lifetime FROM ledger")
@@ -111,7 +106,7 @@ def lifetime(
 
 
 def _asked(plan: Plan, epoch: int) -> dict[tuple[str, bytes, int], float]:
-    """What each metric of a plan can tell in an epoch at most; sampled answers are counted by windows."""
+    """The loss for life of each metric of a plan in an epoch; sampled answers are counted by windows."""
     from reticent.privacy import lifetime_loss
 
     remembered = () if plan.answers.sampled else plan.metrics
@@ -125,6 +120,18 @@ def seal(connection: sqlite3.Connection) -> None:
         "UPDATE device SET held = ?, checksum = ?",
         (held, checksum(me.secret, me.plan, me.round_seconds, me.epoch, held)),
     )
+
+
+def begin_epoch(connection: sqlite3.Connection, current_round: int, reason: str) -> int:
+    """Draw a new secret: no remembered answer survives. Returns the number of the new epoch."""
+    me, secret = device_row(connection), os.urandom(SECRET_BYTES)
+    epoch = me.epoch + 1
+    connection.execute(
+        "UPDATE device SET secret = ?, epoch = ?, checksum = ?",
+        (secret, epoch, checksum(secret, me.plan, me.round_seconds, epoch, me.held)),
+    )
+    connection.execute("INSERT INTO epochs VALUES (?, ?, ?)", (epoch, current_round, reason))
+    return epoch
 
 
 def entries(connection: sqlite3.Connection) -> list[Entry]:
@@ -151,14 +158,10 @@ def epochs(connection: sqlite3.Connection) -> list[Epoch]:
 class HeldWindow:
     """A window that a device may answer, or has answered."""
 
-    start: int
-    """Unix seconds."""
-    end: int
-    """Unix seconds; the next one begins then or later."""
-    loss: float
-    """Bound on what its report may tell."""
-    round: int | None
-    """The round that was answered; None: none was."""
+    start: int  #: Unix seconds
+    end: int  #: Unix seconds; the next one begins then or later
+    loss: float  #: Bound on the loss of its report
+    round: int | None  #: The round that was answered; None: none was
 
 
 def windows(connection: sqlite3.Connection) -> list[HeldWindow]:
@@ -173,24 +176,6 @@ def free_from(connection: sqlite3.Connection) -> int:
     return int(end)
 
 
-def latest_start(connection: sqlite3.Connection) -> int:
-    """When the latest window held began, unix seconds; where there is none, after every round."""
-    [(start,)] = connection.execute("SELECT max(start) FROM windows")
-    return 2**62 if start is None else int(start)
-
-
-def hold_window(connection: sqlite3.Connection, window: Window, round_seconds: int, loss: float) -> None:
-    """Enter a window that may be answered."""
-    end = window.start + window.rounds * round_seconds
-    connection.execute("INSERT INTO windows VALUES (?, ?, ?, NULL)", (window.start, end, loss))
-
-
-def is_window_open(connection: sqlite3.Connection, window: Window) -> bool:
-    """Whether a window is held and has no report yet."""
-    row = connection.execute("SELECT round IS NULL FROM windows WHERE start = ?", (window.start,)).fetchone()
-    return row is not None and bool(row[0])
-
-
 def answer_in(connection: sqlite3.Connection, window: Window, round_number: int, loss: float) -> None:
     """
     Enter the report of a window, of a version that may lose more than the one it was held under.
@@ -203,3 +188,4 @@ def answer_in(connection: sqlite3.Connection, window: Window, round_number: int,
     )
     if entered.rowcount != 1:
         raise RuntimeError("a window has one report")
+    seal(connection)

@@ -1,13 +1,14 @@
 """
-Locks between processes, from the standard library: `fcntl` where there is one, else `msvcrt` (Windows).
+Locks between processes: `fcntl` where there is one, else `msvcrt` (Windows). Both end with their process.
 
-Both end with the process that holds them. Windows has no shared locks, so there each shared holder locks one
-byte of the file and an exclusive holder locks all of them.
+Windows has no shared locks: there a shared holder locks one byte of the file and an exclusive holder all of
+them.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 
 try:
@@ -16,8 +17,7 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 LOCKS_FOLDERS = fcntl is not None
-SHARED_AT_ONCE = 64
-"""How many processes and threads can hold a shared lock at once on Windows; one more waits."""
+SHARED_AT_ONCE = 64  # how many can hold a shared lock at once on Windows; one more waits
 
 
 class ProcessLock:
@@ -26,8 +26,7 @@ class ProcessLock:
     def __init__(self, path: str, *, is_folder: bool = False) -> None:
         flags = os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
         self._descriptor = os.open(path, flags, 0o600)
-        self._held: tuple[int, int] | None = None
-        """On Windows, the first byte that is locked and how many."""
+        self._held: tuple[int, int] | None = None  # on Windows, the first byte that is locked and how many
 
     def take(self, *, shared: bool = False) -> bool:
         """Try to lock, without waiting. True also where the file system has no locks."""
@@ -40,6 +39,15 @@ class ProcessLock:
             return False
         except OSError:
             return True
+
+    def wait(self, seconds: float) -> bool:
+        """Try to lock until so many seconds have passed."""
+        deadline = time.monotonic() + seconds
+        while not self.take():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)
+        return True
 
     def _take_bytes(self, shared: bool) -> bool:
         import msvcrt
@@ -56,7 +64,7 @@ class ProcessLock:
         return False
 
     def release(self) -> None:
-        """Unlock. A child forked meanwhile has the descriptor too: closing it here would leave its copy locked."""
+        """Unlock. Closing would not do: a child forked meanwhile shares the descriptor, and the lock."""
         with suppress(OSError):
             if fcntl is not None:
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)

@@ -1,4 +1,4 @@
-"""A page that a program opens for its user: one file, no script, nothing loaded, in the reader's light or dark."""
+"""A page that a program opens for its user: one file, no script, nothing loaded, light or dark."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def literal(text: object) -> Safe:
 
 
 def cards(entries: Iterable[tuple[object, str, Sequence[object]]]) -> Safe:
-    """Small boxes side by side, each with a heading, bits if there are any, and lines of text."""
+    """Boxes side by side, each with a heading, optional bits, and lines of text."""
     boxes = []
     for heading, bits, lines in entries:
         shown = f'<p class="bits">{safe(bits)}</p>' if bits else ""
@@ -74,18 +74,6 @@ def cards(entries: Iterable[tuple[object, str, Sequence[object]]]) -> Safe:
     return Safe(f'<div class="cards">{"".join(boxes)}</div>')
 
 
-def rows(columns: Sequence[object], lines: Iterable[Sequence[object]]) -> Safe:
-    """A table, which scrolls by itself where it is wider than the page."""
-    head = "".join(f'<th scope="col">{safe(column)}</th>' for column in columns)
-    body = "".join(
-        f'<tr><th scope="row">{safe(line[0])}</th>{"".join(f"<td>{safe(cell)}</td>" for cell in line[1:])}</tr>'
-        for line in lines
-    )
-    return Safe(
-        f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
-
-
-def folded(summary: object, inside: Safe) -> Safe:
-    """What opens on a click."""
-    return Safe(f"<details><summary>{safe(summary)}</summary>{inside}</details>")
+def wide(inside: Safe) -> Safe:
+    """Tables that scroll by themselves where they are wider than the page."""
+    return Safe(f'<div class="wide" tabindex="0">{inside}</div>')

@@ -1,9 +1,9 @@
 """
 Which plan a round is answered under, and which rounds a pause leaves unanswered.
 
-A device answers a round under the version it held when the round began. A plan is taken up, from the next
-round on, unless the policy or an earlier version speaks against it. While a pause lasts nothing is recorded or
-sent, and the rounds it overlaps are never answered.
+A round is answered under the version held when it began. A plan is taken up from the next round on, unless the
+policy or an earlier version forbids it. During a pause nothing is recorded or sent, and the rounds it overlaps
+are never answered.
 """
 
 from __future__ import annotations
@@ -41,10 +41,8 @@ class HeldPlan:
     version: int
     fingerprint: bytes
     from_round: int
-    window: int
-    """Rounds of a window of sampled answers; 0: answers are remembered."""
+    window: int  #: Rounds of a window of sampled answers; 0: answers are remembered
     round_loss: float
-    layout: Layout
     text: str
 
 
@@ -54,11 +52,7 @@ def latest(connection: sqlite3.Connection) -> HeldPlan | None:
 
 
 def for_round(connection: sqlite3.Connection, round_number: int) -> HeldPlan | None:
-    """
-    The version held when a round began.
-
-    For a round before the first plan (which is answered only when the host asks for it by number), the first.
-    """
+    """The version held when a round began; for a round before the first plan, the first."""
     return _one(connection, "WHERE from_round <= ? ORDER BY version DESC", round_number) or _one(
         connection, "ORDER BY version"
     )
@@ -66,11 +60,13 @@ def for_round(connection: sqlite3.Connection, round_number: int) -> HeldPlan | N
 
 def layouts(connection: sqlite3.Connection) -> dict[int, Layout]:
     """What the bits of a report belong to, by version."""
-    rows = connection.execute("SELECT version, layout FROM plans")
-    return {version: _parse_layout(layout) for version, layout in rows}
+    return {
+        version: tuple((str(name), int(bits), str(digest)) for name, bits, digest in json.loads(layout))
+        for version, layout in connection.execute("SELECT version, layout FROM plans")
+    }
 
 
-def asks_anew(connection: sqlite3.Connection, plan: Plan) -> bool:
+def asks_new_answers(connection: sqlite3.Connection, plan: Plan) -> bool:
     """Whether a plan asks for remembered answers that no version held so far has asked for."""
     rows = connection.execute("SELECT metric, digest FROM ledger")
     known = {(name, bytes(digest)) for name, digest in rows}
@@ -84,33 +80,9 @@ def sample(connection: sqlite3.Connection) -> bool:
     return bool(some)
 
 
-def take_up(connection: sqlite3.Connection, plan: Plan, first: int, round_loss: float) -> None:
-    """Hold a plan from round `first` on."""
-    anew = asks_anew(connection, plan)
-    layout = json.dumps(
-        [[metric.name, metric.bits, metric.digest.hex()] for metric in plan.metrics], separators=(",", ":")
-    )
-    connection.execute(
-        "INSERT INTO plans (version, fingerprint, from_round, window, round_loss, layout, text)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (plan.version, plan.fingerprint, first, plan.answers.window, round_loss, layout, plan.text),
-    )
-    connection.execute("UPDATE device SET enrolled_from = coalesce(enrolled_from, ?)", (first,))
-    if anew:
-        connection.execute("UPDATE device SET changed_in = ?", (first,))
-
-
-def refresh_text(connection: sqlite3.Connection, plan: Plan) -> None:
-    """Keep the text of a version up to date in what the fingerprint leaves out."""
-    if plan.text:
-        connection.execute(
-            "UPDATE plans SET text = ? WHERE version = ? AND text != ?", (plan.text, plan.version, plan.text)
-        )
-
-
 @lru_cache(maxsize=8)
 def parse(text: str) -> Plan | None:
-    """The plan in a text that was kept; None when it is empty or no longer readable."""
+    """The plan in a stored text; None when it is empty or no longer readable."""
     from reticent.plan import Plan
 
     try:
@@ -120,27 +92,16 @@ def parse(text: str) -> Plan | None:
 
 
 def _one(connection: sqlite3.Connection, clause: str, *parameters: object) -> HeldPlan | None:
-    row = connection.execute(
-        f"SELECT version, fingerprint, from_round, window, round_loss, layout, text"  # noqa: S608
-        f" FROM plans {clause} LIMIT 1",
-        parameters,
-    ).fetchone()
-    if row is None:
-        return None
-    version, digest, from_round, window, round_loss, layout, text = row
-    return HeldPlan(version, bytes(digest), from_round, window, round_loss, _parse_layout(layout), text)
+    columns = "version, fingerprint, from_round, window, round_loss, text"
+    row = connection.execute(f"SELECT {columns} FROM plans {clause} LIMIT 1", parameters).fetchone()  # noqa: S608
+    return HeldPlan(*row) if row else None
 
 
-def _parse_layout(text: str) -> Layout:
-    return tuple((str(name), int(bits), str(digest)) for name, bits, digest in json.loads(text))
-
-
-ASKED = "asked"
-"""The reason of a pause that the person asked for; others are the rules of the policy that silence a device."""
+ASKED = "asked"  # the reason of a pause that the person asked for; others are rules of the policy
 
 
 def pause(connection: sqlite3.Connection, current_round: int, reason: str) -> None:
-    """Pause, from the round under way on; a pause that lasts already goes on."""
+    """Pause from the current round on, unless this pause lasts already."""
     if not is_paused(connection, reason):
         connection.execute(
             "INSERT OR REPLACE INTO pauses (from_round, reason) VALUES (?, ?)", (current_round, reason)
@@ -148,7 +109,7 @@ def pause(connection: sqlite3.Connection, current_round: int, reason: str) -> No
 
 
 def resume(connection: sqlite3.Connection, current_round: int, reason: str) -> None:
-    """Go on, unless there is another reason to pause; the first round answered is the next one."""
+    """End a pause; the first round answered is the next one, unless there is another reason to pause."""
     connection.execute(
         "UPDATE pauses SET through_round = max(from_round, ?) WHERE through_round IS NULL AND reason = ?",
         (current_round, reason),
@@ -156,7 +117,7 @@ def resume(connection: sqlite3.Connection, current_round: int, reason: str) -> N
 
 
 def is_paused(connection: sqlite3.Connection, reason: str | None = None) -> bool:
-    """Whether a pause lasts, for some reason or for this one."""
+    """Whether a pause lasts, for any reason or for this one."""
     [(paused,)] = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM pauses WHERE through_round IS NULL AND reason = coalesce(?, reason))",
         (reason,),
@@ -172,17 +133,8 @@ def silenced_by(connection: sqlite3.Connection) -> tuple[str, ...]:
     return tuple(reason for (reason,) in rows)
 
 
-def is_paused_in(connection: sqlite3.Connection, round_number: int) -> bool:
-    """Whether some pause overlaps a round."""
-    return _overlaps(connection, round_number, round_number, "")
-
-
-def is_silenced_in(connection: sqlite3.Connection, first: int, last: int) -> bool:
-    """Whether a rule of the policy silenced the device in one of several rounds, or does."""
-    return _overlaps(connection, first, last, ASKED)
-
-
-def _overlaps(connection: sqlite3.Connection, first: int, last: int, other_than: str) -> bool:
+def is_paused_in(connection: sqlite3.Connection, first: int, last: int, other_than: str = "") -> bool:
+    """Whether a pause overlaps one of several rounds, for any reason but `other_than`."""
     [(overlaps,)] = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM pauses WHERE from_round <= ? AND reason != ?"
         " AND (through_round IS NULL OR through_round >= ?))",
@@ -192,7 +144,7 @@ def _overlaps(connection: sqlite3.Connection, first: int, last: int, other_than:
 
 
 class HeldPlans:
-    """The plans of one state file: those it holds, and the one that the program came with."""
+    """The plans that one state file holds, and the one that the program came with."""
 
     def __init__(
         self, plan: Plan | None, policy: Policy, clock: Callable[[], float], ask_again: bool
@@ -205,12 +157,9 @@ class HeldPlans:
         self._asked = (plan.version, plan.fingerprint) if plan else None
         self.timeline: list[tuple[int, Mapping[str, Question]]] = []
         """The first round of each version held, the newest first, and its metrics by name."""
-        self.refused: tuple[str, ...] = ()
-        """Why the plan was not taken up."""
-        self.answers = True
-        """Whether some plan is held that the policy allows: a refused one changes nothing."""
-        self.asks_more = False
-        """Whether the plan asks for more than the person agreed to, and waits for a new choice."""
+        self.refused: tuple[str, ...] = ()  # why the plan was not taken up
+        self.answers = True  # whether some plan is held that the policy allows: a refused one changes nothing
+        self.asks_more = False  # whether the plan asks for more than the person agreed to
 
     @property
     def newest(self) -> Plan | None:
@@ -224,24 +173,17 @@ class HeldPlans:
             self.consider(connection, self.plan)
         rows = connection.execute("SELECT from_round FROM plans ORDER BY version DESC LIMIT 4").fetchall()
         held = [(first, plan) for (first,) in rows if (plan := self.plan_for(connection, first)) is not None]
+
+        def question(metric: Metric) -> Question:
+            return -1 if metric.labels else metric.max_value, metric
+
         self.timeline = [
-            (
-                first,
-                {
-                    name: (-1 if metric.labels else metric.max_value, metric)
-                    for name, metric in plan.by_name.items()
-                },
-            )
-            for first, plan in held
+            (first, {name: question(metric) for name, metric in plan.by_name.items()}) for first, plan in held
         ]
         self._newest = held[0][1] if held else None
 
     def consider(self, connection: sqlite3.Connection, plan: Plan) -> None:
-        """
-        Hold the plan from the next round on, unless something speaks against it.
-
-        A plan that is refused changes nothing: the version held goes on, if the policy allows that one.
-        """
+        """Hold the plan from the next round on. A refused one changes nothing: the version held goes on."""
         me, newest = device_row(connection), latest(connection)
         problems: list[str] = []
         if newest is None or plan.version > newest.version:
@@ -256,14 +198,15 @@ class HeldPlans:
                 f"version {plan.version} asks something else than the version {plan.version} that this device "
                 "holds; a changed plan needs a higher version"
             ]
-        else:
-            refresh_text(connection, plan)
+        elif plan.text:  # what the fingerprint leaves out may have changed
+            newer = "UPDATE plans SET text = ? WHERE version = ? AND text != ?"
+            connection.execute(newer, (plan.text, plan.version, plan.text))
         beyond = self._go_on(connection, me, newest) if newest else []
         self.refused = tuple(dict.fromkeys([*problems, *beyond]))
         self.answers = newest is not None and not beyond
 
     def _go_on(self, connection: sqlite3.Connection, me: DeviceRow, newest: HeldPlan) -> list[str]:
-        """Answer the version held in this epoch; returns what speaks against it: a limit may be lower now."""
+        """Answer the version held in this epoch; returns why not: a limit may be lower now."""
         plan = self.plan_for(connection, newest.from_round)
         if plan is None:
             return [f"version {newest.version}, which this device holds, cannot be read any more"]
@@ -283,7 +226,7 @@ class HeldPlans:
         return not self.asks_more
 
     def _take_over(self, connection: sqlite3.Connection, me: DeviceRow, plan: Plan) -> list[str]:
-        """Hold a version that was not held before; returns what speaks against it instead."""
+        """Hold a version that was not held before; returns why not."""
         first, round_loss = floor(self._clock() / me.round_seconds) + 1, plan.round_loss
         lifetime = ledger.lifetime(connection, plan, me.epoch, round_loss * plan.answers.sampled)
         newest = latest(connection)
@@ -292,21 +235,25 @@ class HeldPlans:
             first = max(first, newest.from_round)
             if newest.window != plan.answers.window:
                 first = max(first, -(-ledger.free_from(connection) // me.round_seconds))
-        is_change = me.changed_in is not None and asks_anew(connection, plan)
-        problems = self.policy.problems(
-            plan,
-            round_loss,
-            lifetime,
-            first - me.changed_in if is_change and me.changed_in is not None else None,
-        )
+        asks_new = asks_new_answers(connection, plan)
+        since = first - me.changed_in if asks_new and me.changed_in is not None else None
+        problems = self.policy.problems(plan, round_loss, lifetime, since)
         if not problems and self._is_agreed(connection, plan, me.epoch):
             # In one transaction: nothing is ever answered that the ledger does not count.
-            take_up(connection, plan, first, round_loss)
+            layout = [[metric.name, metric.bits, metric.digest.hex()] for metric in plan.metrics]
+            text = json.dumps(layout, separators=(",", ":"))
+            connection.execute(
+                "INSERT INTO plans VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (plan.version, plan.fingerprint, first, plan.answers.window, round_loss, text, plan.text),
+            )
+            connection.execute("UPDATE device SET enrolled_from = coalesce(enrolled_from, ?)", (first,))
+            if asks_new:
+                connection.execute("UPDATE device SET changed_in = ?", (first,))
             ledger.hold(connection, plan, me.epoch)
         return problems
 
     def plan_for(self, connection: sqlite3.Connection, number: int) -> Plan | None:
-        """The plan that a round is answered under; None where it is no longer at hand."""
+        """The plan that a round is answered under; None where it is no longer available."""
         held = for_round(connection, number)
         if held is None:
             return None

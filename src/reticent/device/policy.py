@@ -1,9 +1,8 @@
-"""What a host program allows a plan to ask, and where a device stays silent; checked on the device."""
+"""What a host program lets a plan ask, and where a device stays silent; enforced on the device."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,8 @@ from reticent.errors import ParameterError
 from reticent.frozen import frozen
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from reticent.plan import Plan
 
 
@@ -18,33 +19,19 @@ RULES = {"do_not_track": "DO_NOT_TRACK", "silent_in_ci": "CI", "silent_in_contai
 """The rules of a policy about the environment, each with the name of what silences the device."""
 
 CI_VARIABLES = (
-    "CI",
-    "CONTINUOUS_INTEGRATION",
-    "GITHUB_ACTIONS",
-    "GITLAB_CI",
-    "BUILD_NUMBER",
-    "BUILD_ID",
-    "TF_BUILD",
-    "TEAMCITY_VERSION",
-    "JENKINS_URL",
-    "TRAVIS",
-    "CIRCLECI",
-    "APPVEYOR",
-    "BUILDKITE",
-    "DRONE",
-    "CODEBUILD_BUILD_ID",
-    "BITBUCKET_BUILD_NUMBER",
-)
+    "CI CONTINUOUS_INTEGRATION GITHUB_ACTIONS GITLAB_CI BUILD_NUMBER BUILD_ID TF_BUILD TEAMCITY_VERSION"
+    " JENKINS_URL TRAVIS CIRCLECI APPVEYOR BUILDKITE DRONE CODEBUILD_BUILD_ID BITBUCKET_BUILD_NUMBER"
+)  # with spaces between
 CONTAINER_VARIABLES = ("container", "KUBERNETES_SERVICE_HOST")
 CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 
 def environment() -> tuple[str, ...]:
     """
-    What this process runs under of "DO_NOT_TRACK", "CI" and "container".
+    Which of "DO_NOT_TRACK", "CI" and "container" this process runs under.
 
-    A variable that is empty, "0" or "false" is not set. CI and containers are looked for once: a process does
-    not move. DO_NOT_TRACK may be set while it runs.
+    A variable that is empty, "0" or "false" is not set. CI and containers are looked for once per process;
+    DO_NOT_TRACK may be set while it runs.
     """
     asked = ("DO_NOT_TRACK",) if _is_set("DO_NOT_TRACK") else ()
     return asked + _surroundings()
@@ -53,7 +40,9 @@ def environment() -> tuple[str, ...]:
 @cache
 def _surroundings() -> tuple[str, ...]:
     in_container = any(map(_is_set, CONTAINER_VARIABLES)) or any(map(os.path.exists, CONTAINER_FILES))
-    return (("CI",) if any(map(_is_set, CI_VARIABLES)) else ()) + (("container",) if in_container else ())
+    return (("CI",) if any(map(_is_set, CI_VARIABLES.split())) else ()) + (
+        ("container",) if in_container else ()
+    )
 
 
 def _is_set(name: str) -> bool:
@@ -68,44 +57,35 @@ class Policy:
     None lifts a limit, False lifts a rule.
 
     The defaults suit a plan of a few metrics with ε = 1 and flip = 0.2, with room for one complete set of new
-    answers later. Whoever writes the plans, all reports from one state file together shift the odds between
+    answers later. Whatever plans come, all reports from one state file together shift the odds between
     two devices with the same rounded pattern by at most e^max_lifetime, and one report those between any two
     values by at most e^max_round. A host raises a limit by its name.
 
-    Limits are held against figures of the plans, never against what was in fact told: a device that falls
+    Limits are held against figures of the plans, never against the loss so far: a device that falls
     silent once its values have used up a budget tells by its silence.
 
     >>> Policy(max_lifetime=40)  # doctest: +ELLIPSIS
     Policy(max_epsilon=2, max_round=3, max_lifetime=40, shortest_round=3600, shortest_window=604800, ...)
     """
 
-    max_epsilon: float | None = 2
-    """Largest ε of one metric."""
-    max_round: float | None = 3
-    """Largest loss of one round, of the whole plan."""
+    max_epsilon: float | None = 2  #: Largest ε of one metric
+    max_round: float | None = 3  #: Largest loss of one round, of the whole plan
     max_lifetime: float | None = 12
     """
     Largest loss for the life of the state file.
 
-    It is the sum of the losses for life of every metric under every set of privacy parameters, in all
-    versions held and in all epochs, with what files that were lost have held; and of the losses of all windows
-    held, where answers are sampled: a year of weekly windows at ε = 1 is 54.
+    The sum of the losses for life of every metric under every set of privacy parameters, in all versions held
+    and in all epochs, lost files included; and of the losses of all windows held, where answers are sampled: a
+    year of weekly windows at ε = 1 is 54.
     """
-    shortest_round: float | None = 3600
-    """Shortest round, s: more rounds show changes better."""
-    shortest_window: float | None = 604_800
-    """Shortest window of sampled answers, s: each window loses as much as one round."""
-    fewest_rounds: int | None = 28
-    """Fewest rounds from one plan that asks for new remembered answers to the next; the first plan counts."""
-    least_flip: float | None = 0.1
-    """Smallest flip probability of a metric whose answers are remembered: flips are what hides a change."""
+    shortest_round: float | None = 3600  #: Shortest round, s: more rounds show changes better
+    shortest_window: float | None = 604_800  #: Shortest window, s: each one loses as much as one round
+    fewest_rounds: int | None = 28  #: Fewest rounds between plans that ask for new remembered answers
+    least_flip: float | None = 0.1  #: Smallest flip of a remembered metric: flips hide a change
 
-    do_not_track: bool = True
-    """Stay silent where the person has set DO_NOT_TRACK."""
-    silent_in_ci: bool = True
-    """Stay silent on build machines: `CI`, `GITHUB_ACTIONS`, `BUILD_NUMBER`, `TF_BUILD` and the like."""
-    silent_in_containers: bool = True
-    """Stay silent in containers: `/.dockerenv`, `/run/.containerenv`, `container`, Kubernetes."""
+    do_not_track: bool = True  #: Stay silent where the person has set DO_NOT_TRACK
+    silent_in_ci: bool = True  #: Stay silent on build machines: `CI`, `BUILD_NUMBER`, `TF_BUILD` and the like
+    silent_in_containers: bool = True  #: Stay silent in containers: Docker, Podman, Kubernetes
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -117,11 +97,7 @@ class Policy:
 
     @classmethod
     def unlimited(cls) -> Policy:
-        """
-        No limits, and no silence in CI and containers: for audits and tests. DO_NOT_TRACK holds.
-
-        The loss for life of such a device has no bound.
-        """
+        """No limits, so no bound on the loss for life; silent for DO_NOT_TRACK only. For audits and tests."""
         lifted = {name: False if name in RULES else None for name in vars(cls())}
         return cls(**{**lifted, "do_not_track": True})  # type: ignore[arg-type]
 
@@ -150,7 +126,7 @@ class Policy:
         return cls(**settings)  # type: ignore[arg-type]
 
     def silenced_by(self) -> tuple[str, ...]:
-        """What the process runs under that these rules stay silent for: "DO_NOT_TRACK", "CI", "container"."""
+        """Which of "DO_NOT_TRACK", "CI" and "container" silence a device here under these rules."""
         under = environment()
         return tuple(name for rule, name in RULES.items() if name in under and getattr(self, rule))
 
@@ -160,46 +136,36 @@ class Policy:
         """
         What a plan asks beyond these limits.
 
-        `round_loss` is its loss of one round and `lifetime` what the state file can tell for life when it
-        holds the plan. `rounds_since_change`: where the plan asks for new answers, how long after the last.
+        `round_loss` is its loss of one round, `lifetime` the loss for life of the state file once it holds the
+        plan. `rounds_since_change`: where the plan asks for new answers, how many rounds after the last change.
         """
-        return list(self._problems(plan, round_loss, lifetime, rounds_since_change))
+        problems: list[str] = []
 
-    def _problems(
-        self, plan: Plan, round_loss: float, lifetime: float, rounds_since_change: int | None
-    ) -> Iterator[str]:
+        def above(limit: str, figure: float | Fraction, what: str) -> None:
+            most = getattr(self, limit)
+            if most is not None and figure > most:
+                from reticent.privacy import printed  # loaded only where there is something to print
+
+                text = what.format(printed(float(figure)))
+                problems.append(f"{text}; the policy allows {most:g} ({limit})")
+
+        def below(limit: str, figure: float, what: str) -> None:
+            least = getattr(self, limit)
+            if least is not None and figure < least:
+                problems.append(f"{what}; the policy wants at least {least:g} ({limit})")
+
         for metric in plan.metrics:
-            epsilon, flip = metric.mechanism.epsilon, metric.flip.probability
-            if self.max_epsilon is not None and epsilon > self.max_epsilon:
-                yield _above(f"metrics.{metric.name}.epsilon is {_up(float(epsilon))}", "max_epsilon", self)
-            if self.least_flip is not None and not plan.answers.sampled and float(flip) < self.least_flip:
-                yield _below(f"metrics.{metric.name}.flip is {float(flip):g}", "least_flip", self)
-        if self.shortest_round is not None and plan.round_seconds < self.shortest_round:
-            yield _below(f"plan.round is {plan.round_seconds} s", "shortest_round", self)
-        length = plan.answers.window * plan.round_seconds
-        if self.shortest_window is not None and 0 < length < self.shortest_window:
-            yield _below(f"answers.window is {length} s", "shortest_window", self)
-        if self.max_round is not None and round_loss > self.max_round:
-            yield _above(f"one round of the plan loses {_up(round_loss)}", "max_round", self)
-        if self.max_lifetime is not None and lifetime > self.max_lifetime:
-            loss = f"with this plan the state file can lose {_up(lifetime)} for life"
-            yield _above(loss, "max_lifetime", self)
-        since, fewest = rounds_since_change, self.fewest_rounds
-        if since is not None and fewest is not None and since < fewest:
-            asks = f"asks for new remembered answers {since} rounds after the last change"
-            yield _below(asks, "fewest_rounds", self)
-
-
-def _up(loss: float) -> str:
-    """A loss for people, rounded up; imported only where there is something to say."""
-    from reticent.privacy import printed
-
-    return printed(loss)
-
-
-def _above(what: str, limit: str, policy: Policy) -> str:
-    return f"{what}; the policy allows {getattr(policy, limit):g} ({limit})"
-
-
-def _below(what: str, limit: str, policy: Policy) -> str:
-    return f"{what}; the policy wants at least {getattr(policy, limit):g} ({limit})"
+            flip = float(metric.flip.probability)
+            above("max_epsilon", metric.mechanism.epsilon, f"metrics.{metric.name}.epsilon is {{}}")
+            if not plan.answers.sampled:
+                below("least_flip", flip, f"metrics.{metric.name}.flip is {flip:g}")
+        below("shortest_round", plan.round_seconds, f"plan.round is {plan.round_seconds} s")
+        if plan.answers.sampled:
+            length = plan.answers.window * plan.round_seconds
+            below("shortest_window", length, f"answers.window is {length} s")
+        above("max_round", round_loss, "one round of the plan loses {}")
+        above("max_lifetime", lifetime, "with this plan the state file can lose {} for life")
+        if rounds_since_change is not None:
+            asks = f"asks for new remembered answers {rounds_since_change} rounds after the last change"
+            below("fewest_rounds", rounds_since_change, asks)
+        return problems

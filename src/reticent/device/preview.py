@@ -22,8 +22,8 @@ State = Literal["waiting", "under way", "example"]
 
 _INTRODUCTIONS = {
     "waiting": "The next report. These exact bytes wait to be sent:",
-    "under way": "The next report, if nothing more is recorded in its round. These exact bytes would be sent:",
-    "example": "Nothing is kept, so there is no report yet. One of a device that does not exist, whose values are 0:",
+    "under way": "The next report, as its round stands now. These exact bytes would be sent:",
+    "example": "Nothing is recorded, so there is no report yet. An example of a made-up device whose values are 0:",
 }
 
 
@@ -33,44 +33,34 @@ class PreviewedAnswer:
 
     metric: str
     question: str
-    bits: str
-    """As they are sent: "0", "1" or several of them."""
-    is_asked: bool
-    """False: this report has no answer to it, and its bits are 0 whatever the value is."""
-    meanings: tuple[str, ...]
-    """What a 1 means, bit by bit."""
-    how: str
-    """How the bits are drawn, and for how long they stay."""
+    bits: str  #: As they are sent: "0", "1" or several of them
+    is_asked: bool  #: False: this report has no answer to it, and its bits are 0 whatever the value is
+    meanings: tuple[str, ...]  #: What a 1 means, bit by bit
+    how: str  #: How the bits are drawn, and for how long they stay
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
     """
-    The report that a device would send next. It is for people to look at; nothing is sent by looking.
+    The report that a device would send next, for people to look at; nothing is sent by looking.
 
-    `state`: the report is waiting, or its round is under way and its bits may change with what is recorded until
-    the end, or it is an example, where the device keeps nothing.
+    `state`: the report is waiting; or its round is under way, and its bits may still change; or it is an
+    example, where the device keeps nothing.
     """
 
     plan: str
     version: int
     round: int
-    when: str
-    """When its round is, in words."""
+    when: str  #: When its round is, in words
     state: State
-    body: bytes
-    """What a collector would get: JSON, as docs/reference/wire.md describes it."""
-    tags: dict[str, str]
-    """The public segment, sent as it is."""
+    body: bytes  #: What a collector would get: JSON, as docs/reference/wire.md describes it
+    tags: dict[str, str]  #: The public segment, sent as it is
     answers: tuple[PreviewedAnswer, ...]
-    unsent_because: tuple[str, ...] = ()
-    """Why nothing would be sent as things are; empty: it would be."""
+    unsent_because: tuple[str, ...] = ()  #: Why nothing would be sent as things are; empty: it would be
     owner: str = ""
-    cohort: int | None = None
-    """A public number from 0 to 255 that is drawn once, where the plan has a use for it."""
+    cohort: int | None = None  #: A public number from 0 to 255 that is drawn once, if the plan needs it
 
-    tags_unknown: bool = False
-    """Whether the tags are those of a program that only looks at the file: the device's own program sets others."""
+    tags_unknown: bool = False  #: Only the device's own program sets the tags
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -97,31 +87,24 @@ class Preview:
         tags = [f"{name} = {tag}{unknown}" for name, tag in self.tags.items()]
         cohort = [] if self.cohort is None else [f"cohort {self.cohort} of {COHORTS}, which stays the same"]
         parts = [*tags, *cohort, "plan, version and round", "an id that is new in each round"]
-        return f"Sent as they are: {'; '.join(parts)}."
+        return f"Sent in the clear: {'; '.join(parts)}."
 
     def html(self) -> str:
-        """As a page of its own that a program can open for its user: one file, no script, nothing loaded."""
+        """As a standalone page that a program can open for its user: one file, no script, nothing loaded."""
         from reticent.device.page import cards, document, literal, paragraph, section
 
-        unsent = [f"As things are, nothing is sent: {reason}." for reason in self.unsent_because]
+        unsent = [f"Nothing is sent now: {reason}." for reason in self.unsent_because]
         not_asked = "Not asked in this report: 0 is sent whatever the value is."
-        entries = [
-            (
-                given.metric,
-                given.bits,
-                [given.question, *(f"{meaning}." for meaning in given.meanings), given.how]
-                if given.is_asked
-                else [given.question, not_asked],
+        owner = [f"Asked by {self.owner}."] if self.owner else []
+        entries = []
+        for given in self.answers:
+            how = (
+                [*(f"{meaning}." for meaning in given.meanings), given.how] if given.is_asked else [not_asked]
             )
-            for given in self.answers
-        ]
+            entries.append((given.metric, given.bits, [given.question, *how]))
         return document(
             f"What {self.plan} would send next",
-            [
-                f"Round {self.round}, {self.when}.",
-                *([f"Asked by {self.owner}."] if self.owner else []),
-                *unsent,
-            ],
+            [f"Round {self.round}, {self.when}.", *owner, *unsent],
             section("The bytes", paragraph(_INTRODUCTIONS[self.state]), literal(self.body.decode())),
             section("What the bits mean", cards(entries)),
             section("What is not hidden", paragraph(self._in_the_clear), paragraph(NOT_COVERED)),

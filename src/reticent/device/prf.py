@@ -24,8 +24,8 @@ Sampled answers are drawn again in each window of the plan. Their fields are
 with the start in unix seconds. A window's number would repeat when a version of the plan changes the length
 of windows, and all draws with it; in the field of the epoch, window 5 would meet epoch 5.
 
-What is left out matters as much: a description, a date or the address of a collector would let whoever
-writes the plan ask for fresh answers, and average them.
+What is left out matters as much: with a description, a date or the address of a collector in it, the author of
+the plan could ask for fresh answers, and average them.
 """
 
 from __future__ import annotations
@@ -50,11 +50,7 @@ _WORDS_PER_BLOCK = 8
 
 
 class Draws(Protocol):
-    """
-    A source of draws, each uniform in {0, …, 2⁶⁴ - 1} and fixed for as long as its arguments are.
-
-    A device's source is `SecretDraws`; a simulator may bring another.
-    """
+    """A source of draws, each uniform in {0, …, 2⁶⁴ - 1} and fixed for its arguments; a device's is `SecretDraws`."""
 
     @property
     def window(self) -> int | None:
@@ -83,11 +79,7 @@ class Draws(Protocol):
 
 
 def checksum(secret: bytes, plan: str, round_seconds: int, epoch: int, held: float) -> bytes:
-    """
-    Sixteen bytes kept beside what decides every draw, and beside the loss that the policy limits.
-
-    A secret has no wrong values: without it, a bit that flipped on the disk would make another device.
-    """
+    """Sixteen bytes over what decides every draw and the loss held: a flipped bit would make another device."""
     numbers = (str(round_seconds), str(epoch), float(held).hex())
     content = encode(SCHEME, b"checksum", plan.encode(), *(number.encode() for number in numbers))
     return blake2b(content, key=secret, digest_size=16).digest()
@@ -124,9 +116,9 @@ class SecretDraws:
     """
     The draws of one device, plan and epoch; for sampled answers those of one window, named by its start.
 
-    What is value-independent (hash states, alphas) is kept between reports. Remembered answers are *not*
-    kept in memory: they are computed anew from the secret each time, so that a report costs the same
-    number of hashes whatever the values are and whichever classes were visited before.
+    Value-independent parts (hash states, alphas) are kept between reports. Remembered answers are *not* kept in
+    memory: a report costs the same number of hashes whatever the values are and whichever classes were visited
+    before.
 
     >>> draws = SecretDraws(bytes(32), plan="app-usage", epoch=0)
     >>> draws.report_id(version=1, round_number=81652) == draws.report_id(version=1, round_number=81652)
@@ -169,7 +161,7 @@ class SecretDraws:
         return smallest(_words(self._base(b"", b""), _METRICS, 0, len(plan.metrics)), plan.asked)
 
     def alpha(self, metric: Metric) -> int:
-        """Purpose "alpha", index 0: one draw per metric and digest, for ever."""
+        """Purpose "alpha", index 0: one draw per metric and digest, forever."""
         return self._prepared(metric)[2]
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
@@ -185,7 +177,7 @@ class SecretDraws:
         Purpose "cohort", index 0: the top byte of the draw.
 
         Metric and digest are empty, so that all histograms of the plan share it in every version: what it
-        tells about which device this is never exceeds eight bits.
+        reveals about the device's identity never exceeds eight bits.
         """
         if self._cohort is None:
             self._cohort = _words(self._base(b"", b""), _COHORT, 0, 1)[0] >> 56
@@ -195,8 +187,8 @@ class SecretDraws:
         """
         Purpose "id", index the round: the first 16 bytes of the block.
 
-        The metric is empty and the field of the digest carries the plan's version in eight bytes. The purpose
-        is written after it, so no other draw has this input.
+        The metric is empty and the digest's field holds the plan's version in eight bytes; no other draw has
+        this input.
         """
         base = self._base(b"", version.to_bytes(8, "big"))
         return _block(base, _ID, round_number, 0)[:ID_BYTES]
@@ -206,7 +198,6 @@ class SecretDraws:
         return _words(self._base(b"", b""), _DELAY, round_number, 1)[0]
 
     def _prepared(self, metric: Metric) -> tuple[Metric, blake2b, int]:
-        """What a metric's draws start from: the hash up to and including the epoch; and its alpha."""
         known = self._metrics.get(id(metric))
         if known is None or known[0] is not metric:
             base = self._base(metric.name.encode(), metric.digest)
@@ -222,12 +213,10 @@ class SecretDraws:
 
 @lru_cache(maxsize=4096)
 def _named(metric: bytes, digest: bytes) -> bytes:
-    """The two fields that say what is drawn for: the plan's, hence the same for every device."""
     return encode(metric, digest)
 
 
 def _block(base: blake2b, purpose: bytes, index: int, number: int) -> bytes:
-    """64 bytes: the hash after its last three fields."""
     state = base.copy()
     state.update(purpose + _PLACE.pack(8, index, 8, number))
     return state.digest()

@@ -1,8 +1,4 @@
-"""
-A device in its host's process: its threads, what a fork and the end of the process mean, and its engine.
-
-One thread writes values soon after they came, another one answers and sends.
-"""
+"""A device in its host's process: its two threads (one writes values, one answers and sends), forks, and exit."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ import sys
 import time
 from _thread import start_new_thread
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
@@ -29,19 +25,17 @@ if TYPE_CHECKING:
     from reticent.plan import Plan
 
 WRITE_AFTER = 0.5
-"""Values wait so long in memory, s, so that many of them are one write; they are in the file within a second."""
+"""Values wait in memory, s, so that many are one write; they are in the file within a second."""
 LONGEST_SLEEP = 300.0
 SHORTEST_SLEEP = 0.05
 SLEEP_IN_TROUBLE = 30.0
-LONGEST_CLOSE = 2.0
-"""How long `close` and the end of the program wait for a locked file, s."""
-LONGEST_EXIT = 30.0
-"""How long the end of the program waits for a file that others are writing to, s."""
+LONGEST_CLOSE = 2.0  # how long `close` and the end of the program wait for a locked file, s
+LONGEST_EXIT = 30.0  # how long the end of the program waits for a file that others are writing to, s
 
 
 class Writer:
     """
-    Calls `write` half a second after the first value came, and until it says that nothing waits any more.
+    Calls `write` half a second after the first value came, until it returns that nothing waits any more.
 
     Its thread is a bare one, and ends when it has nothing to do: `threading.Thread` takes locks that the host
     may hold just now, in a signal handler.
@@ -50,8 +44,7 @@ class Writer:
     def __init__(self, write: Callable[[], bool], faults: Faults) -> None:
         self._write = write
         self._faults = faults
-        self._running = Lock()
-        """Held while there is a thread."""
+        self._running = Lock()  # held while there is a thread
 
     def wake(self) -> None:
         """Something waits in memory."""
@@ -81,7 +74,7 @@ class Writer:
 
 
 class Sender:
-    """Calls `work` when it is due, in a daemon thread; `work` returns for how many seconds it is not."""
+    """Calls `work` in a daemon thread, again after as many seconds as it returns."""
 
     def __init__(self, work: Callable[[], float], faults: Faults) -> None:
         self._work = work
@@ -99,7 +92,7 @@ class Sender:
                 self._running = thread, stop
 
     def stop(self) -> None:
-        """Let the thread end; wait only as long as it takes when it is idle."""
+        """End the thread; wait only as long as it takes when it is idle."""
         running, self._running = self._running, None
         if running is not None:
             thread, stop = running
@@ -122,10 +115,10 @@ class Guest(Protocol):
     """Something that a fork would tear in two, and that has something to finish before its process ends."""
 
     def before_fork(self) -> None:
-        """In the parent, just before: come to rest and let go of what must not be inherited."""
+        """In the parent, just before: come to rest and release what must not be inherited."""
 
     def after_fork_in_parent(self) -> None:
-        """Take it up again."""
+        """Go on."""
 
     def after_fork_in_child(self) -> None:
         """Start over."""
@@ -146,9 +139,9 @@ def watch(guest: Guest) -> None:
 
 def _watch_exit_of_child() -> None:
     """
-    Call `before_exit` in a child that `multiprocessing` made: it ends without what `atexit` has registered.
+    Call `before_exit` in a child that `multiprocessing` made: it ends without running `atexit`.
 
-    Not possible before the child runs: `multiprocessing` forgets the finalizers that it inherits.
+    Not possible before the child runs: `multiprocessing` drops the finalizers that it inherits.
     """
     util = sys.modules.get("multiprocessing.util")
     if util is not None and os.getpid() not in _finalized_in:
@@ -189,7 +182,7 @@ atexit.register(_before_exit)
 
 
 class Hosted:
-    """What of a device runs in its host's process without being called: see the top of this file."""
+    """The part of a device that runs in its host's process without being called."""
 
     def __init__(
         self,
@@ -224,7 +217,7 @@ class Hosted:
             _tell_rules(self._state, clock, silenced_by)
 
     def _find_engine(self, *, makes: bool) -> Engine | None:
-        """The engine. Without consent there is none, and no file, until a file is there or is to be made."""
+        """The engine. Without consent there is none, and no file, until a file exists or is to be made."""
         if self._engine is None and (makes or self._plan is None or os.path.exists(self._state)):
             from reticent.device.engine import Engine
 
@@ -242,7 +235,6 @@ class Hosted:
         return engine
 
     def _start_over(self) -> None:
-        """Threads of our own, which this process does not share with its parent."""
         self._writer = Writer(self._write_soon, self._faults)
         self._sender = Sender(self._send_soon, self._faults)
 
@@ -253,7 +245,7 @@ class Hosted:
         return self._write_pending(0.25)
 
     def _write_pending(self, patience: float) -> bool:
-        """Write what waits in memory, unless it is not to be kept; returns whether nothing waits any more."""
+        """Write pending values, unless they are not to be kept; returns whether nothing waits any more."""
         engine = self._engine
         if engine is None or not self._takes_values(engine):
             return True
@@ -265,7 +257,7 @@ class Hosted:
         return True
 
     def _answering_engine(self) -> Engine | None:
-        """The engine, if values are taken and rounds answered, as far as can be told without the file."""
+        """The engine, if values are recorded and rounds answered, as far as known without the file."""
         engine = self._engine
         return engine if engine is not None and not self._closed and self._takes_values(engine) else None
 
@@ -274,12 +266,11 @@ class Hosted:
         return records(engine.consent) and engine.plans.answers and not engine.silenced_by
 
     def _keep_running(self) -> None:
-        """Start the background thread if there should be one."""
         if self._transport is not None and self._answering_engine() is not None:
             self._sender.start()
 
     def _send_soon(self) -> float:
-        """What the background thread does: answer and send what is due; returns when to come back, s from now."""
+        """What the background thread does: answer and send what is due; returns the seconds until it is due again."""
         engine, transport = self._work_on_state(), self._transport
         if engine is None or transport is None:
             return LONGEST_SLEEP
@@ -287,7 +278,7 @@ class Hosted:
         return engine.next_due() - self._clock()
 
     def _work_on_state(self) -> Engine | None:
-        """Write what waits in memory, then answer what is due; None where nothing is answered."""
+        """Write pending values, then answer what is due; None where nothing is answered."""
         self._look()
         engine = self._answering_engine()
         if engine is not None:
@@ -296,7 +287,7 @@ class Hosted:
         return engine
 
     def before_fork(self) -> None:
-        """Called by `process`: what waits in memory is this process's to write."""
+        """Pending values are this process's to write."""
         with self._faults:
             self._write_pending(0.25)
         if self._engine is not None:
@@ -316,10 +307,10 @@ class Hosted:
 
     def before_exit(self) -> None:
         """
-        Called by `process`: write what waits in memory.
+        Write pending values.
 
-        Where others hold the file, for as long as they get on with it: a hundred children that end at once write
-        one after the other. A file that is locked and does not change is waited for once.
+        While others hold the file and make progress, wait: a hundred children that end at once write one after
+        the other. A file that is locked and does not change is waited for once.
         """
         engine, deadline = self._engine, time.monotonic() + LONGEST_EXIT
         while engine is not None:
@@ -335,7 +326,7 @@ class Hosted:
 
 
 def _absolute(state: str | os.PathLike[str]) -> str:
-    """Where the state file is, also after the program has gone to another folder."""
+    """The absolute path of the state file: the program may change its folder."""
     try:
         path = os.fsdecode(state)
         return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
@@ -346,17 +337,11 @@ def _absolute(state: str | os.PathLike[str]) -> str:
 
 
 def _tell_rules(state: str, clock: Callable[[], float], rules: tuple[str, ...]) -> None:
-    """
-    Make a state file know which rules silence the device: a round that overlaps one is never answered.
-
-    Nothing is made where there is no state file, and one that cannot be used is left as it is.
-    """
+    """Enter the rules that silence the device, in a state file that exists and can be used."""
     from reticent.device.engine import Engine
 
     if os.path.exists(state):
         with suppress(Exception):
             engine = Engine(None, state, {}, None, clock, Faults())
-            try:
+            with closing(engine.state):
                 engine.keep_rules(rules)
-            finally:
-                engine.state.close()

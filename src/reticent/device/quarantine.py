@@ -1,7 +1,7 @@
 """
 A new state file, what a broken one is, and what becomes of it: it is set aside, never removed.
 
-A new secret is a new set of remembered answers, which costs privacy anew. So none is ever drawn in silence:
+A new secret is a new set of remembered answers, which costs privacy again. So none is ever drawn silently:
 a quarantined file stays beside the new one as `.quarantined-N`, where N is the number of the epoch that
 replaced it, and is counted for as long as it is there.
 
@@ -25,21 +25,18 @@ from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES, has_misfits
 from reticent.errors import ReticentError, StateError
 from reticent.frozen import frozen
 
-_LARGEST_SEARCHED = 1 << 24
-"""Of a file that is no database so many bytes are searched for what makes it ours."""
+_LARGEST_SEARCHED = 1 << 24  # of a file that is no database so many bytes are searched for what makes it ours
 
-COMPANIONS = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a database."""
+COMPANIONS = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a database
 
 _LOG_BEGINS = {
     "-wal": (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", bytes(4)),
     "-journal": (b"\xd9\xd5\x05\xf9", bytes(4)),
     "-shm": ((3_007_000).to_bytes(4, sys.byteorder), bytes(4)),
 }
-"""How what SQLite keeps beside a database begins, by suffix."""
+"""How the companions begin, by suffix."""
 
-DRAFT = ".reticent-new"
-"""A new file has this name until it is whole. What is left of an earlier one is removed: nobody else uses it."""
+DRAFT = ".reticent-new"  # the name of a new file until it is complete; leftovers are removed
 
 
 @frozen()
@@ -49,10 +46,8 @@ class Identity:
     plan: str
     round_seconds: int
     current_round: int
-    most_held: float
-    """The largest loss for life that the policy allows; infinite where it sets no limit."""
+    most_held: float  #: The largest loss for life that the policy allows; infinite where it sets no limit
     choice: str | None = None
-    """The person's choice of consent, as far as the program knows it from a file that is gone."""
 
 
 @frozen()
@@ -60,10 +55,8 @@ class _Remains:
     """What can be read of a broken file."""
 
     epoch: int = 0
-    held: float | None = None
-    """None: it cannot be trusted."""
-    choice: str | None = "unset"
-    """The person's choice of consent. Where it cannot be read, the person has to be asked again."""
+    held: float | None = None  # None: it cannot be trusted
+    choice: str | None = "unset"  # the person's choice; unset where it cannot be read
 
 
 def folder_of(path: str) -> str:
@@ -73,10 +66,10 @@ def folder_of(path: str) -> str:
 
 def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None) -> int:
     """
-    Make a file with a new secret; with a `fault`, what was there before is set aside. Returns its epoch.
+    Make a file with a new secret; with a `fault`, set aside what was there before. Returns its epoch.
 
-    The epoch is later than every one that is known to be lost: those of the files set aside, that of the
-    broken file as far as it can be read, and `lost_epoch`.
+    The epoch is later than every one that is known to be lost: those of the files set aside, that of the broken
+    file as far as it can be read, and `lost_epoch`.
     """
     pattern = re.compile(re.escape(os.path.basename(path)) + r"\.quarantined-(\d{1,9})")
     matches = (pattern.fullmatch(name) for name in os.listdir(folder_of(path)))
@@ -98,7 +91,7 @@ def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None)
 
 
 def _read_remains(path: str) -> _Remains:
-    """The epoch and the choice of a broken file as far as they can be read, and what it held if its checksum fits."""
+    """Epoch and choice of a broken file as far as they can be read, and what it held if its checksum fits."""
     from urllib.parse import quote
 
     choice: str | None = "unset"
@@ -137,7 +130,7 @@ def set_aside(path: str, epoch: int) -> None:
 
 
 def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float, choice: str | None) -> None:
-    """Write the whole file under another name, then give it its own: it is never seen half made."""
+    """Write the whole file under another name, then rename it: it is never seen half made."""
     draft = path + DRAFT
     for suffix in ("", *COMPANIONS):
         with suppress(FileNotFoundError):
@@ -191,6 +184,8 @@ def _sync_folder(folder: str) -> None:
 class BrokenError(Exception):
     """The file cannot be read as a state file."""
 
+    pass
+
 
 def is_absent(path: str) -> bool:
     """Absent, or empty; but an empty file with a log beside it has lost something."""
@@ -204,12 +199,11 @@ def is_absent(path: str) -> bool:
                 "  Hint: give the device a file with another name."
             )
     if logs["-wal"] or logs["-journal"]:
-        raise BrokenError("the database is gone, its log is not")
+        raise BrokenError("the database is missing, but its log exists")
     return True
 
 
 def _first_bytes(path: str) -> bytes:
-    """How a file begins; nothing where there is none."""
     try:
         with open(path, "rb") as file:
             return file.read(8)
@@ -218,7 +212,7 @@ def _first_bytes(path: str) -> bytes:
 
 
 def check_header(path: str) -> None:
-    """Tell ours from others'."""
+    """Tell our files from those of other programs."""
     with open(path, "rb") as file:
         header = file.read(100)
         is_whole = len(header) == 100 and header[:16] == b"SQLite format 3\x00"
@@ -238,7 +232,7 @@ def check_header(path: str) -> None:
 
 
 def check_content(path: str, connection: sqlite3.Connection, identity: Identity | None) -> None:
-    """Read once all that will be read later: raises where it is broken, or not what the device is for."""
+    """Read once all that is read later; raise where it is broken, or of another plan or round length."""
     [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
     if verdict != "ok":
         raise BrokenError("corrupt")

@@ -1,8 +1,8 @@
 """
-What a device has told, for the person whose device it is.
+What a device has sent and how it is doing, for the person whose device it is.
 
-Loaded with the device, so that `status` and `receipt` answer where no file can be opened any more; hence what makes
-words and pages of them is loaded when they are read.
+Loaded with the device, so that `status` and `receipt` work where no file can be opened any more; words and
+pages are loaded when they are read.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from reticent.frozen import frozen
 if TYPE_CHECKING:
     import sqlite3
 
+    from reticent.html import Safe
+
 _NOTHING: Mapping[str, Any] = {}
-_SHOWN = 12
-"""In a notebook so many of the latest reports are in sight; the earlier ones unfold."""
+_SHOWN = 12  # in a notebook so many of the latest reports are in sight; the earlier ones unfold
 
 
 @frozen()
@@ -32,23 +33,14 @@ class Told:
 
     round: int
     version: int
-    id: str
-    """Hexadecimal."""
+    id: str  #: Hexadecimal
     epoch: int
-    bits: Mapping[str, str]
-    """The answer bits of each metric, as they were sent."""
+    bits: Mapping[str, str]  #: The answer bits of each metric, as they were sent
     state: str
-    """
-    waiting, accepted, rejected, expired or local.
-
-    An expired one may have arrived without an answer. A local one was made under local consent: it is never sent.
-    """
-    code: str = ""
-    """Why the collector rejected it."""
-    start: int | None = None
-    """When its round began, unix seconds."""
-    end: int | None = None
-    """When its round ended, unix seconds."""
+    """waiting, accepted, rejected, local (never sent), or expired (it may have arrived all the same)."""
+    code: str = ""  #: Why the collector rejected it
+    start: int | None = None  #: When its round began, unix seconds
+    end: int | None = None  #: When its round ended, unix seconds
 
     @property
     def when(self) -> str:
@@ -61,7 +53,7 @@ class Told:
 @frozen()
 class Receipt:
     """
-    Every report of a device, and what they may have told together.
+    Every report of a device, and a bound on what they reveal together.
 
     A loss is ε in e^ε, by the claim "spent" of `reticent.privacy.CLAIMS`: it compares this device with those
     whose rounded values repeat in the same pattern.
@@ -71,30 +63,25 @@ class Receipt:
     reports: tuple[Told, ...] = ()
     losses: tuple[Entry, ...] = ()
     epochs: tuple[Epoch, ...] = ()
-    problem: str = ""
-    """Why this receipt is empty although the device may have told something."""
-    windows: tuple[HeldWindow, ...] = ()
-    """The windows of sampled answers that were held, answered or not."""
-    earlier: tuple[Past, ...] = ()
-    """Reports that are no longer listed one by one; what they may have told is in `losses` and `windows`."""
-    owner: str = ""
-    """Who answers for the plan."""
-    questions: Mapping[str, str] = _NOTHING
-    """What each metric asks, in words."""
+    problem: str = ""  #: Why this receipt is empty although reports may have been sent
+    windows: tuple[HeldWindow, ...] = ()  #: The windows of sampled answers that were held, answered or not
+    earlier: tuple[Past, ...] = ()  #: Reports no longer listed one by one; their losses are counted
+    owner: str = ""  #: Who answers for the plan
+    questions: Mapping[str, str] = _NOTHING  #: What each metric asks, in words
 
     @property
     def total_loss(self) -> float:
-        """Bound on everything told so far: the sum over metrics, digests, epochs and windows answered."""
+        """Bound on the loss so far: the sum over metrics, digests, epochs and windows answered."""
         return privacy.compose([*(entry.loss for entry in self.losses), self.windows_loss])
 
     @property
     def windows_loss(self) -> float:
-        """Bound on what the windows that were answered have told, between any two histories."""
+        """Bound on the loss of the windows that were answered, between any two histories."""
         return privacy.compose(window.loss for window in self.windows if window.round is not None)
 
     @property
     def total_lifetime(self) -> float:
-        """Bound on everything that what was asked so far can ever tell; windows count once they are held."""
+        """Bound on the loss for life of what was asked so far; windows count once they are held."""
         of_windows = [window.loss for window in self.windows]
         return privacy.compose([*(entry.lifetime for entry in self.losses), *of_windows])
 
@@ -168,54 +155,27 @@ class Receipt:
         return "\n".join([*lines, privacy.NOT_COVERED])
 
     def html(self) -> str:
-        """As a page of its own that a program can open for its user: one file, no script, nothing loaded."""
-        from reticent.device.page import cards, document, folded, paragraph, rows, section
+        """As a standalone page that a program can open for its user: one file, no script, nothing loaded."""
+        from reticent.device.page import cards, document, section, wide
 
-        latest, earlier = self.reports[: -_SHOWN - 1 : -1], self.reports[:-_SHOWN][::-1]
-        losses = [
-            [_subject(entry), privacy.printed(entry.loss), privacy.printed(entry.lifetime), entry.epoch]
-            for entry in self.losses
-        ]
-        together = ["together", privacy.printed(self.total_loss), privacy.printed(self.total_lifetime), ""]
-        sent = [rows(*_columns(latest))] if latest else [paragraph("Nothing has been sent.")]
-        if earlier:
-            sent.append(folded(f"{len(earlier)} earlier", rows(*_columns(earlier))))
         return document(
             self._title,
-            [*([self.problem] if self.problem else []), *([f"Asked by {self.owner}."] if self.owner else [])],
+            [f"Asked by {self.owner}."] if self.owner else [],
             section("What is asked", cards((name, "", [words]) for name, words in self.questions.items())),
-            section("What was sent, bit by bit", *sent),
-            section(
-                "Privacy loss",
-                paragraph(self._meaning),
-                paragraph(privacy.NOT_COVERED),
-                rows(["metric", "loss so far", "maximum", "epoch"], [*losses, together]),
-            ),
-            section(
-                "Since when",
-                *(
-                    paragraph(f"Epoch {one.number}, from round {one.began_in}: {one.reason}")
-                    for one in self.epochs
-                ),
-            ),
+            section("What was sent, bit by bit, and its privacy loss", wide(self._repr_html_())),
         )
 
-    def _repr_html_(self) -> str:
-        """What was sent, then what that may have told. No report is left out: the older ones unfold."""
+    def _repr_html_(self) -> Safe:
         from reticent.html import folded, note, page, table
 
         latest, earlier = self.reports[-_SHOWN:], self.reports[:-_SHOWN]
         unfolding = f"{len(earlier)} earlier report{'s' * (len(earlier) > 1)}"
-        losses = (
-            [
-                _subject(entry),
-                entry.epoch,
-                privacy.printed(entry.loss),
-                privacy.printed(entry.lifetime),
-                "all that it held" if entry.lost else entry.classes_seen,
-            ]
-            for entry in self.losses
-        )
+        together = privacy.printed(self.total_loss), privacy.printed(self.total_lifetime)
+        losses = []
+        for entry in self.losses:
+            so_far, most = privacy.printed(entry.loss), privacy.printed(entry.lifetime)
+            used = "all that it held" if entry.lost else entry.classes_seen
+            losses.append([_subject(entry), entry.epoch, so_far, most, used])
         return page(
             *([note(self.problem)] if self.problem else []),
             *(note(words) for words in map(_past, self.earlier)),
@@ -225,17 +185,10 @@ class Receipt:
                 "Privacy loss",
                 ["metric", "epoch", "loss so far", "maximum", "remembered answers used"],
                 losses,
-                totals=[
-                    [
-                        "together",
-                        "",
-                        privacy.printed(self.total_loss),
-                        privacy.printed(self.total_lifetime),
-                        "",
-                    ]
-                ],
+                totals=[["together", "", *together, ""]],
             ),
             note(self._meaning),
+            note(privacy.NOT_COVERED),
             *(
                 note(f"Epoch {epoch.number} began in round {epoch.began_in}: {epoch.reason}")
                 for epoch in self.epochs
@@ -255,11 +208,7 @@ def _subject(entry: Entry) -> str:
 
 
 def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
-    """
-    The columns and rows of a table of reports: a column per metric.
-
-    A metric that a version did not ask about is left blank.
-    """
+    """A table of reports with a column per metric, blank where a version did not ask about it."""
     metrics = list(dict.fromkeys(name for told in reports for name in told.bits))
     rows: list[list[object]] = [
         [
@@ -281,26 +230,17 @@ def read_receipt(connection: sqlite3.Connection) -> Receipt:
     plan, newest = me.plan, plans.latest(connection)
     asked = plans.parse(newest.text) if newest else None
     reports = []
-    for kept in outbox.everything(connection, plan):
+    for kept in outbox.select(connection, plan):
         report, bits, place = kept.report, {}, 0
         for number, (name, count, _) in enumerate(layouts.get(report.version, ())):
             if report.asked is None or report.asked[number // 8] & 128 >> number % 8:
                 bits[name] = "".join(str(report.bit(place + offset)) for offset in range(count))
             place += count
-        start = report.round * me.round_seconds
-        reports.append(
-            Told(
-                report.round,
-                report.version,
-                report.id.hex(),
-                kept.epoch,
-                bits,
-                kept.state,
-                kept.code,
-                start,
-                start + me.round_seconds,
-            )
+        start, end = report.round * me.round_seconds, (report.round + 1) * me.round_seconds
+        told = Told(
+            report.round, report.version, report.id.hex(), kept.epoch, bits, kept.state, kept.code, start, end
         )
+        reports.append(told)
     return Receipt(
         plan,
         tuple(reports),
@@ -327,46 +267,31 @@ _SILENCED = {
 
 @frozen()
 class Status:
-    """How a device is doing. Nothing in it is a value or comes from one, except `notes`, which stay here."""
+    """How a device is doing. Nothing in it is a value or derived from one, except `notes`, which stay here."""
 
     plan: str
-    version: int | None = None
-    """The newest version held."""
+    version: int | None = None  #: The newest version held
     paused: bool = False
-    silenced_by: tuple[str, ...] = ()
-    """The rules of the policy that silence the device where it runs: DO_NOT_TRACK, CI, container."""
-    consent: str = "unset"
-    """unset, granted, denied or local."""
-    chosen_at: int | None = None
-    """When the person chose, unix seconds; None: they have not, and the program's default holds."""
-    refused: tuple[str, ...] = ()
-    """Why the plan it was given is not taken up, or not answered any more."""
-    answers: bool = True
-    """Whether a version is held that the policy allows; a newer one that is refused does not end it."""
+    silenced_by: tuple[str, ...] = ()  #: The rules that silence the device: DO_NOT_TRACK, CI, container
+    consent: str = "unset"  #: unset, granted, denied or local
+    chosen_at: int | None = None  #: When the person chose, unix seconds; None: the program's default holds
+    refused: tuple[str, ...] = ()  #: Why the plan it was given is not taken up, or not answered any more
+    answers: bool = True  #: Whether a version is held that the policy allows
     epoch: int = 0
     current_round: int = -1
-    answers_from: int | None = None
-    """The first round this device answers by itself."""
+    answers_from: int | None = None  #: The first round this device answers by itself
     waiting: int = 0
     accepted: int = 0
     rejected: int = 0
     expired: int = 0
-    notes: Mapping[str, int] = _NOTHING
-    """What went wrong, by kind."""
-    plan_expired: str = ""
-    """The day on which devices stopped answering the plan, where that has come: 2027-11-01."""
-    sends: bool | None = None
-    """Whether it has an endpoint or a transport; None where only its file is looked at."""
-    attempts: Mapping[str, int] = _NOTHING
-    """How often sending came to each outcome: accepted, rejected, or a fault (see `Retry`); the latest first."""
-    last_attempt: float | None = None
-    """When a report was last tried to be sent, unix seconds."""
-    last_outcome: str = ""
-    """What came of that."""
-    next_try: float | None = None
-    """When the next report is to be sent, unix seconds."""
-    problem: str = ""
-    """Why the state could not be read just now."""
+    notes: Mapping[str, int] = _NOTHING  #: What went wrong, by kind
+    plan_expired: str = ""  #: The day on which the plan expired: 2027-11-01
+    sends: bool | None = None  #: Whether it has an endpoint or a transport; None: unknown from its file
+    attempts: Mapping[str, int] = _NOTHING  #: How often sending had each outcome, the latest first
+    last_attempt: float | None = None  #: When a report was last tried to be sent, unix seconds
+    last_outcome: str = ""  #: What came of that
+    next_try: float | None = None  #: When the next report is to be sent, unix seconds
+    problem: str = ""  #: Why the state could not be read
 
     @property
     def active(self) -> bool:
@@ -382,7 +307,7 @@ class Status:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why nothing is sent, in words; empty: reports are, when they are due."""
+        """Why nothing is sent, in words; empty: reports are sent when they are due."""
         return (
             *([] if self.consent == "granted" else [_CONSENT[self.consent]]),
             *(["paused"] if self.paused else []),
@@ -405,7 +330,7 @@ class Status:
             f"{self.expired} expired"
         )
         if self.sends is False:
-            lines.append("  no endpoint: reports are made when the program asks for them, and not sent")
+            lines.append("  no endpoint: reports are made on request and not sent")
         if self.last_attempt is not None:
             lines.append(f"  last attempt to send: {_time(self.last_attempt)}, {self.last_outcome}")
         if self.next_try is not None:

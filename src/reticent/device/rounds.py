@@ -18,17 +18,11 @@ if TYPE_CHECKING:
     from reticent.plan import Plan
     from reticent.reports import Report
 
-MOST_ROUNDS_AT_ONCE = 64
-"""How many missed rounds are answered at most, the latest ones."""
+MOST_ROUNDS_AT_ONCE = 64  # how many missed rounds are answered at most, the latest ones
 
 
 class Rounds:
-    """
-    The rounds of one state file, as one process answers them.
-
-    Nothing here depends on a value but the bits of a report: which rounds are answered, and when, is a matter
-    of times, plans, pauses and limits.
-    """
+    """Rounds of one state file. Only bits depend on a value: which rounds are answered, and when, never does."""
 
     def __init__(
         self, held: HeldPlans, segment: Mapping[str, object], clock: Callable[[], float], faults: Faults
@@ -40,7 +34,7 @@ class Rounds:
         self._draws: tuple[tuple[bytes, int | None], SecretDraws] | None = None
 
     def due(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> list[int]:
-        """The finished rounds that are to be answered now."""
+        """The finished rounds to answer now."""
         if me.enrolled_from is None or plans.is_paused(connection) or not consent.allows(connection):
             return []
         last = floor(now / me.round_seconds) - 1
@@ -55,31 +49,25 @@ class Rounds:
             number
             for number in range(first, last + 1)
             if number not in done
-            and not plans.is_paused_in(connection, number)
+            and not plans.is_paused_in(connection, number, number)
             and self._draws_for(connection, me, number, now) is not None
         ]
 
     def next_report(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> Report | None:
-        """
-        What the next round that is not answered would be answered with, if nothing more were recorded in it.
-
-        Nothing is kept. None where no round is picked any more in the window under way, or no plan is held.
-        """
+        """The answer to the next unanswered round as it stands, not kept; None: none is picked, or no plan held."""
         from reticent.device.answers import answer
 
         current = floor(now / me.round_seconds)
         number = max(current, me.silent_through + 1, me.enrolled_from or 0)
         plan = self._held.plan_for(connection, number)
-        window = plan.window_of(number) if plan else None
         if plan is None:
             return None
+        window = plan.window_of(number)
         draws = self._draws_of(me, window.start if window else None)
-        if window is not None:
-            picked = draws.picked_round(window)
-            if picked < number:
-                return None
-            number = picked
-        return answer(draws, plan, number, totals.read(connection, number), self._segment).report
+        picked = draws.picked_round(window) if window else number
+        if picked < number:
+            return None
+        return answer(draws, plan, picked, totals.read(connection, picked), self._segment).report
 
     def last_closed(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> int:
         """The latest round for which no collector takes reports any more."""
@@ -90,18 +78,15 @@ class Rounds:
     def answer(
         self, connection: sqlite3.Connection, me: DeviceRow, number: int, *, told: bool
     ) -> Report | None:
-        """The report of a round, made now unless it was made before; None where there is none to make."""
-        kept = outbox.get(connection, me.plan, number)
-        if kept is not None and not kept.intact:
-            self._faults.add("report-damaged")
-            return None
-        if kept is not None and kept.state == "local":
-            return None
-        if kept is not None:
-            if told:
-                outbox.mark_told(connection, number)
+        """The report of a round, made now unless it exists; None where there is none."""
+        for kept in outbox.select(connection, me.plan, "WHERE round = ?", number):
+            self._faults.add("report-damaged", not kept.intact)
+            if not kept.intact or kept.state == "local":
+                return None
+            if told:  # its bytes are about to be handed out
+                connection.execute("UPDATE reports SET told = 1 WHERE round = ?", (number,))
             return kept.report
-        if number <= me.silent_through or plans.is_paused_in(connection, number):
+        if number <= me.silent_through or plans.is_paused_in(connection, number, number):
             return None
         plan = self._held.plan_for(connection, number)
         draws = self._draws_for(connection, me, number, self._clock())
@@ -115,23 +100,23 @@ class Rounds:
         send_at = (
             span.end + draws.delay(number) * (min(plan.round_seconds, plan.grace_seconds) * 3 // 4) / 2**64
         )
-        # One transaction holds all three: the report, the end of its values, and what it may have told.
+        # One transaction holds all three: the report, the end of its values, and its loss.
         is_local = consent.read(connection).in_force != "granted"
         state = "local" if is_local else "waiting"
         outbox.put(connection, report, me.epoch, send_at, span.closes, told=told, state=state)
         totals.erase(connection, number, number)
-        outbox.sum_up(connection, before=ledger.latest_start(connection) // me.round_seconds)
+        [(window_start,)] = connection.execute("SELECT coalesce(max(start), 1 << 62) FROM windows")
+        outbox.sum_up(connection, before=window_start // me.round_seconds)
         if window is not None:
             held = plans.for_round(connection, number)
             loss = 0.0 if is_local else held.round_loss if held else inf
             ledger.answer_in(connection, window, number, loss)
-            ledger.seal(connection)
         elif not is_local:
             ledger.visit(connection, plan, me.epoch, visited)
         return report
 
     def _draws_of(self, me: DeviceRow, window: int | None) -> SecretDraws:
-        """Kept between reports, for as long as secret and window are the same (another process may forget)."""
+        """Kept between reports while secret and window are the same (another process may forget)."""
         key = me.secret, window  # each epoch has a secret of its own
         if self._draws is None or self._draws[0] != key:
             self._draws = key, SecretDraws(me.secret, me.plan, me.epoch, window)
@@ -140,7 +125,7 @@ class Rounds:
     def _draws_for(
         self, connection: sqlite3.Connection, me: DeviceRow, number: int, now: float
     ) -> SecretDraws | None:
-        """What a round is answered with; None where it is not answered. Never a matter of values."""
+        """What a round is answered with; None where it is not answered. Independent of values."""
         plan = self._held.plan_for(connection, number)
         if plan is None or plan.has_expired(now):
             return None
@@ -154,15 +139,14 @@ class Rounds:
     def _picks(
         self, connection: sqlite3.Connection, me: DeviceRow, plan: Plan, number: int
     ) -> SecretDraws | None:
-        """The draws of a round's window, if this is the round that is answered in it and none was yet."""
+        """The draws of a round's window, if the round is the one picked in it and none was answered yet."""
         window = plan.window_of(number)
-        if (
-            window is None
-            or window.first <= me.silent_through
-            or not ledger.is_window_open(connection, window)
-        ):
+        if window is None or window.first <= me.silent_through:
             return None
-        if plans.is_silenced_in(connection, window.first, number):
+        is_open = "SELECT 1 FROM windows WHERE start = ? AND round IS NULL"
+        if connection.execute(is_open, (window.start,)).fetchone() is None:
+            return None
+        if plans.is_paused_in(connection, window.first, number, plans.ASKED):
             return None
         draws = self._draws_of(me, window.start)
         return draws if draws.picked_round(window) == number else None
@@ -171,8 +155,8 @@ class Rounds:
         """
         Hold each window, in order, that has begun since the last one held and can still be answered.
 
-        It must have begun after the device was enrolled, after `forget` and after DO_NOT_TRACK, all of it
-        under one length of window; and the policy must have room for what it may lose.
+        It must have begun after the device was enrolled, after `forget` and after DO_NOT_TRACK, all of it under
+        one length of window; and the policy must have room for what it may lose.
         """
         me, now = device_row(connection), self._clock()
         if me.enrolled_from is None or not self._held.answers or not consent.allows(connection):
@@ -193,19 +177,20 @@ class Rounds:
                 and window.start >= ledger.free_from(connection)
                 and first is not None
                 and first.answers.window == plan.answers.window
-                and not plans.is_silenced_in(connection, window.first, current)
+                and not plans.is_paused_in(connection, window.first, current, plans.ASKED)
                 and (room is None or ledger.lifetime(connection, window=version.round_loss) <= room)
             ):
-                is_local = consent.read(connection).in_force == "local"  # then nothing of it is ever told
+                is_local = consent.read(connection).in_force == "local"  # then nothing of it is ever sent
                 loss = 0.0 if is_local else version.round_loss
-                ledger.hold_window(connection, window, me.round_seconds, loss)
+                end = window.start + window.rounds * me.round_seconds
+                connection.execute("INSERT INTO windows VALUES (?, ?, ?, NULL)", (window.start, end, loss))
                 ledger.seal(connection)
             number = window.first + window.rounds
 
     def wanted(
         self, connection: sqlite3.Connection, changes: dict[totals.Place, totals.Change]
     ) -> dict[totals.Place, totals.Change]:
-        """Without values that nobody will ask for: those of rounds that are not picked stay out of the file."""
+        """Without the values of rounds that are not picked: they stay out of the file."""
         if not changes:
             return changes
         me, wanted = device_row(connection), {}

@@ -6,7 +6,6 @@ Rounds are numbered as on the wire: floor(unix seconds / round length).
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from reticent.frozen import frozen
@@ -15,10 +14,8 @@ if TYPE_CHECKING:
     import sqlite3
 
 APPLICATION_ID = 0x72657469
-"""Tells reticent's files from other programs' ("reti"); in the header of the file, at byte 68."""
 
-LAYOUT = 1
-"""The version of the tables below, kept as `user_version`."""
+LAYOUT = 1  # the version of the tables below, kept as `user_version`
 
 TABLES = {
     "device": """
@@ -160,21 +157,11 @@ def device_row(connection: sqlite3.Connection) -> DeviceRow:
 
 
 def has_misfits(connection: sqlite3.Connection) -> bool:
-    """Whether some value is of another type than its column's, which SQLite allows and its check passes."""
-    return any(
-        connection.execute(f"SELECT 1 FROM {table} WHERE {misfit} LIMIT 1").fetchone()  # noqa: S608
-        for table, misfit in _misfits().items()
-    )
-
-
-@cache
-def _misfits() -> dict[str, str]:
     """
-    For each table, the condition for a row with a value of another type than its column's.
+    Whether a value has another type than its column, which SQLite allows and its check passes.
 
-    A column stands in a line of its own: name, type, and what constrains it; without that it may be NULL.
+    A column is a line of its own: name, type, and constraints; without those it may be NULL.
     """
-    conditions = {}
     for table, definition in TABLES.items():
         misfits = []
         for line in definition.splitlines():
@@ -182,5 +169,6 @@ def _misfits() -> dict[str, str]:
             if kind in ("INTEGER", "REAL", "TEXT", "BLOB"):
                 other = kind if {"NOT", "PRIMARY"}.intersection(constraints) else "NULL"
                 misfits.append(f"typeof({name}) NOT IN ('{kind.lower()}', '{other.lower()}')")
-        conditions[table] = " OR ".join(misfits)
-    return conditions
+        if connection.execute(f"SELECT 1 FROM {table} WHERE {' OR '.join(misfits)} LIMIT 1").fetchone():  # noqa: S608
+            return True
+    return False

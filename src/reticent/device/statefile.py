@@ -9,10 +9,10 @@ The state file: how it is opened, and how threads, processes and forks share it.
     ours and broken (corrupt, truncated,  quarantined: renamed beside, a new secret, a new epoch
     tables missing), or nothing but zeros
 
-A file is ours by its header, or by the text of our tables in any of its pages. What cannot be told from another
+A file is ours by its header, or by the text of our tables in any of its pages. What is not distinguishable from another
 program's file is treated as one, also where it takes the place of ours while a device is running.
 
-Whoever opens holds a lock on the folder meanwhile, so that two processes agree on one secret.
+Opening holds a lock on the folder, so that two processes agree on one secret.
 
 Values are added with `synchronous = NORMAL`: a power cut may lose the last of them. A report is committed
 with `synchronous = FULL`, in one transaction with the deletion of its values and its entry in the ledger,
@@ -33,9 +33,8 @@ import os
 import sqlite3
 import stat
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 from reticent.device.backlog import BusyError
 from reticent.device.locks import LOCKS_FOLDERS, ProcessLock
@@ -53,11 +52,9 @@ from reticent.device.schema import device_row
 from reticent.errors import StateError
 from reticent.frozen import frozen
 
-_CHECKPOINT_PAGES = 48
-"""The log is copied into the file, which costs a sync, when it has grown to so many pages of 4 kB."""
+_CHECKPOINT_PAGES = 48  # pages of 4 kB in the log, at which it is copied into the file, with a sync
 
-_abandoned: list[object] = []
-"""Connections of a parent process: closing them here would undo the parent's log."""
+_abandoned: list[object] = []  # a parent's connections: closing them would undo the parent's log
 
 
 @frozen()
@@ -65,19 +62,17 @@ class Opened:
     """An open state file."""
 
     connection: sqlite3.Connection
-    replaces_another: bool
-    """Whether this file was made just now in place of one that is broken or gone."""
-    tightened: bool
-    """Whether others could read the file before."""
+    replaces_another: bool  #: Whether this file was just made in place of one that is broken or gone
+    tightened: bool  #: Whether others could read the file before
 
 
 class StateFile:
     """
     One state file, shared by the threads of this process and by other processes.
 
-    `identity` is asked for when a file has to be made; None means that it must exist, and that nothing is
-    ever replaced. `opened` is called within a transaction each time the file was opened, also when it was
-    found replaced in between. `forked` is called in a child that comes from a fork that Python did not see.
+    `identity` is called when a file has to be made; None: it must exist, and nothing is ever replaced. `opened`
+    is called within a transaction each time the file was opened, also when it was found replaced in between.
+    `forked` is called in a child that comes from a fork that Python did not see.
     """
 
     def __init__(
@@ -90,7 +85,6 @@ class StateFile:
     ) -> None:
         self.path = path
         self.epoch: int | None = None
-        """Of the file in use, so that its absence is not taken for a fresh start."""
         self._identity = identity
         self._opened = opened
         self._forked = forked
@@ -124,17 +118,9 @@ class StateFile:
 
     @contextmanager
     def transaction(
-        self,
-        *,
-        durable: bool = False,
-        patience: float = 0.25,
-        committed: Callable[[], None] = lambda: None,
+        self, *, durable: bool = False, patience: float = 0.25, committed: Callable[[], None] = lambda: None
     ) -> Iterator[sqlite3.Connection]:
-        """
-        All or nothing; with `durable`, on the disk when the block is left.
-
-        `committed` is called once it is, before another thread can begin a transaction.
-        """
+        """All or nothing; `durable`: on disk when left. `committed` is called before any other transaction."""
         with self._hold(patience) as connection:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
             # Before BEGIN: within a transaction SQLite does not change it.
@@ -150,7 +136,7 @@ class StateFile:
 
     @contextmanager
     def view(self, patience: float = 2.0) -> Iterator[sqlite3.Connection]:
-        """A consistent picture, for reading."""
+        """A consistent snapshot, for reading."""
         with self._hold(patience) as connection:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
             try:
@@ -169,12 +155,7 @@ class StateFile:
         return tuple(stamp)
 
     def wipe_log(self) -> None:
-        """
-        Copy the log into the file and cut it to nothing, so that deleted values do not linger in it.
-
-        A reader in another process can hold this up, and so can a full disk; it is then tried again before
-        each transaction.
-        """
+        """Truncate the log, so that deleted values do not linger; where that fails, before the next transaction."""
         self._log_to_wipe = True
         with suppress(Exception), self._hold(0.25):
             pass
@@ -234,7 +215,7 @@ class StateFile:
             self._lock.release()
 
     def _reconnect(self, patience: float) -> sqlite3.Connection:
-        """Connect to the file we know, or open whatever is there now as if for the first time."""
+        """Connect to the known file, or open whatever is there now as if for the first time."""
         if self._inode is not None and self._inode == _inode(self.path):
             return self.connect(self.path, patience)
         identity = self._identity() if self._identity else None
@@ -249,7 +230,7 @@ class StateFile:
         except BaseException:
             opened.connection.close()
             raise
-        self._log_to_wipe = True  # whoever had the file before may have died between an answer and the wiping
+        self._log_to_wipe = True  # its last user may have died between an answer and the wiping
         return opened.connection
 
     def _open(self, identity: Identity | None, patience: float) -> Opened:
@@ -287,14 +268,14 @@ class StateFile:
         if identity is None:
             raise StateError(
                 f"{path}: cannot be read as a state file ({fault}).\n"
-                "  Hint: the program it belongs to sets it aside at its next start."
+                "  Hint: the program that owns it sets it aside at its next start."
             )
         _tighten(path)
         try:
             epoch = make_file(path, identity, fault, self.epoch)
             return Opened(self.connect(path, patience), epoch > 0, False)
         except (sqlite3.Error, OSError) as error:
-            raise StateError(f"{path}: cannot be made ({error}).") from None
+            raise StateError(f"{path}: cannot be created ({error}).") from None
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         try:
@@ -315,7 +296,6 @@ class StateFile:
 
 
 def _inode(path: str) -> tuple[int, int] | None:
-    """Which file is at a path, as far as the file system can tell one from another."""
     try:
         status = os.stat(path)
     except OSError:
@@ -325,21 +305,16 @@ def _inode(path: str) -> tuple[int, int] | None:
 
 @contextmanager
 def _opening_lock(path: str, patience: float) -> Iterator[None]:
-    """One opener at a time: the folder is locked, and on Windows, where it cannot be, a file beside the state."""
+    """One opener at a time: the folder is locked, or on Windows a file beside the state file."""
     folder = folder_of(path)
     try:
         lock = ProcessLock(folder if LOCKS_FOLDERS else f"{path}-opening", is_folder=LOCKS_FOLDERS)
     except OSError as error:
         raise StateError(f"{folder}: expected a folder for the state file: {error.strerror}.") from None
-    try:
-        deadline = time.monotonic() + patience
-        while not lock.take():
-            if time.monotonic() > deadline:
-                raise StateError(f"{folder}: locked by another process for {patience:g} s.")
-            time.sleep(0.005)
+    with closing(lock):
+        if not lock.wait(patience):
+            raise StateError(f"{folder}: locked by another process for {patience:g} s.")
         yield
-    finally:
-        lock.close()
 
 
 def _check_place(path: str) -> None:
@@ -348,20 +323,20 @@ def _check_place(path: str) -> None:
             mode = os.stat(name).st_mode
         except FileNotFoundError:
             if os.path.islink(name):
-                raise StateError(f"{name}: cannot be reached: it is a link to nowhere.") from None
+                raise StateError(f"{name}: is a broken symbolic link.") from None
             continue
         except (OSError, ValueError) as error:
-            raise StateError(f"{name}: cannot be reached: {getattr(error, 'strerror', error)}.") from None
+            raise StateError(f"{name}: is not accessible: {getattr(error, 'strerror', error)}.") from None
         if not stat.S_ISREG(mode):
-            raise StateError(f"{name}: expected a file, or nothing yet; this is something else.")
+            raise StateError(f"{name}: expected a regular file.")
         if not os.access(name, os.R_OK | os.W_OK):
-            raise StateError(f"{name}: expected a file that this program may read and write.")
+            raise StateError(f"{name}: expected a file with read and write permission.")
     if not os.access(folder_of(path), os.W_OK | os.X_OK):
-        raise StateError(f"{folder_of(path)}: expected a folder that this program may write in.")
+        raise StateError(f"{folder_of(path)}: expected a folder with write permission.")
 
 
 def _tighten(path: str) -> bool:
-    """Take group's and others' rights away; returns whether they had any."""
+    """Remove the rights of group and others; returns whether there were any."""
     tightened = False
     for name in (path, *(path + suffix for suffix in COMPANIONS)) if os.name == "posix" else ():
         with suppress(OSError):
@@ -372,7 +347,7 @@ def _tighten(path: str) -> bool:
 
 
 def _momentary(path: str, error: Exception) -> StateError | None:
-    """A fault of the moment, the caller's to solve; None for one of the content, which is quarantined."""
+    """A temporary fault, for the caller to solve; None for one of the content, which is quarantined."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StateError(f"{path}: locked by another process.")

@@ -1,4 +1,4 @@
-"""The values of rounds that are not answered yet: in memory until written, in the file until answered."""
+"""The values of rounds that are not answered yet."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-Place = tuple[int, str]
-"""A round and a metric."""
+Place = tuple[int, str]  # a round and a metric
 
-Mode = Literal["add", "set", "first"]
-"""An amount is added to the total, replaces it, or counts only where there is none yet."""
+Mode = Literal["add", "set", "first"]  # added to the total, replaces it, or counts only where there is none
 
 Change = tuple[Value, Value, Mode]
-"""What happens to a total: an amount, the max_value at which the total stops, and how the two come together."""
+"""An amount, the max_value of the total, and how to combine them."""
 
 Changes = dict[Place, Change]
 
@@ -41,11 +39,7 @@ def then(earlier: Change, later: Change) -> Change:
 
 
 def write(connection: sqlite3.Connection, changes: Changes) -> int:
-    """
-    Apply changes to the totals; returns how many came too late, for a round that is answered already.
-
-    What belongs to a round that a pause overlaps is dropped without a note: that was asked for.
-    """
+    """Apply changes; returns how many were for an answered round. Those of paused rounds are dropped unnoted."""
     late = 0
     for (round_number, metric), change in changes.items():
         if not 0 <= round_number < 2**53:  # by a clock that is very wrong; SQLite would not take the number
@@ -56,7 +50,7 @@ def write(connection: sqlite3.Connection, changes: Changes) -> int:
             " OR EXISTS (SELECT 1 FROM device WHERE silent_through >= :round)",
             {"round": round_number},
         )
-        if closed or plans.is_paused_in(connection, round_number):
+        if closed or plans.is_paused_in(connection, round_number, round_number):
             late += closed
             continue
         row = connection.execute(
@@ -82,7 +76,7 @@ def erase(connection: sqlite3.Connection, first: int, last: int) -> None:
 
 
 def _number(text: object) -> Value:
-    """A total as it was written; what cannot be read counts as 0, like any value that is not a number."""
+    """A stored total; what cannot be read counts as 0, like any value that is not a number."""
     try:
         return whole(Fraction(str(text)))
     except (ValueError, ZeroDivisionError):

@@ -1,4 +1,4 @@
-"""How a report travels: every outcome of a network is one of three."""
+"""How a report is sent: every network outcome is one of three."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Retry:
     `fault` says what went wrong, in the words of this list:
 
         no-key, wrong-key         the collector wants a key, or another one
-        bad-name, refused         the host has no address, or nobody listens there
+        bad-name, refused         the host has no address, or nothing listens there
         certificate, not-https    the certificate is not trusted, or the other side does not speak TLS
         wrong-path                there is no collector at this path
         not-a-collector           something else answers, a login page for instance
@@ -60,7 +60,7 @@ Outcome = Accepted | Rejected | Retry
 
 
 class Transport(Protocol):
-    """Takes one report as JSON to the collector. May block, must respect `timeout`, may raise anything."""
+    """Sends one report as JSON to the collector. May block, must respect `timeout`, may raise anything."""
 
     def send(self, body: bytes, timeout: float) -> Outcome:
         """Send a report; `timeout` in seconds."""
@@ -91,7 +91,7 @@ class HttpTransport:
         # Neither what may hold a password or a key, nor anything else of an address that is not understood.
         shown = f"{parts.scheme}://{host}" if parts.scheme else f"{host or 'nothing'} without https://"
         if host and not _is_host(host):
-            shown = "no name of a host that can be read"
+            shown = "an invalid host name"
         if (
             not _is_host(host)
             or parts.scheme not in ("https", "http")
@@ -113,19 +113,14 @@ class HttpTransport:
         if key is not None and not isinstance(key, str):
             raise ParameterError("key", "a text", type(key).__name__)
         if key is not None and not re.fullmatch(r"[!-~]{1,512}", key):
-            problem = next(
-                (
-                    name
-                    for name, wrong in (
-                        ("nothing", not key),
-                        ("a line break in it", "\n" in key or "\r" in key),
-                        ("a space in it", any(character.isspace() for character in key)),
-                        (f"{len(key)} characters", len(key) > 512),
-                    )
-                    if wrong
-                ),
-                "a character that is not printable ASCII",
-            )
+            problems = {
+                "nothing": not key,
+                "a line break in it": "\n" in key or "\r" in key,
+                "a space in it": any(map(str.isspace, key)),
+                f"{len(key)} characters": len(key) > 512,
+                "a character that is not printable ASCII": True,
+            }
+            problem = next(name for name, is_so in problems.items() if is_so)
             hint = "a file or a variable often ends with a line break: strip it"
             raise ParameterError("key", "1 to 512 printable ASCII characters without spaces", problem, hint)
         self._secure = parts.scheme == "https"
@@ -139,7 +134,7 @@ class HttpTransport:
         return f"HttpTransport({'https' if self._secure else 'http'}://{self._host})"
 
     def send(self, body: bytes, timeout: float) -> Outcome:
-        """Send a report in `timeout` seconds, all together; whatever goes wrong on the way is a `Retry`."""
+        """Send a report within `timeout` seconds in total; whatever goes wrong is a `Retry`."""
         from reticent.device.exchange import post  # HTTP and TLS take longer to load than all of a device
 
         answer = post(self._host, self._port, self._path, self._headers, body, timeout, secure=self._secure)
@@ -155,8 +150,8 @@ def outcome(status: int, retry_after: str | None, content: bytes) -> Outcome:
     """
     What an answer of the collector means.
 
-    Only 202 is an acceptance: a hotel's login page answers 200 to anything. A path that is not there is a
-    refusal where the collector says so with a code of its own; otherwise it may not be the collector's.
+    Only 202 is an acceptance: a hotel's login page answers 200 to anything. A missing path is a rejection where
+    the collector says so with a code of its own; otherwise it may not be the collector's.
 
     >>> outcome(202, None, b""), outcome(503, "120", b"")
     (Accepted(), Retry(after=120.0, fault='server-error'))
@@ -173,7 +168,6 @@ def outcome(status: int, retry_after: str | None, content: bytes) -> Outcome:
 
 
 def _is_host(host: str) -> bool:
-    """Whether this can be the name of a host, or an address of one."""
     if ":" not in host:
         return re.fullmatch(r"(?:[\w-]{1,63}\.)*[\w-]{1,63}\.?", host) is not None
     from ipaddress import IPv6Address

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import pairwise
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reticent.plan import Metric, Plan
 
-_MOST_NAMED = 4
-"""So many parts of a range are named; of more, how many there are."""
+_MOST_NAMED = 4  # so many parts of a range are named; of more, how many there are
 
 
 def question(metric: Metric) -> str:
@@ -31,18 +29,17 @@ def question(metric: Metric) -> str:
 def how_answered(plan: Plan, metric: Metric) -> str:
     """How the bits of a metric are drawn."""
     if plan.answers.sampled:
-        return "Drawn for this window alone: the next one has new draws."
+        return "Drawn for this window only; the next window has new draws."
     flip = float(metric.flip.probability)
-    kept = "Drawn once for each answer that the device may have to give, and remembered"
-    return f"{kept}; turned round by chance in {_percent(flip)} of the rounds." if flip else f"{kept}."
+    kept = "Drawn once per possible answer and remembered"
+    return f"{kept}; flipped at random in {_percent(flip)} of the rounds." if flip else f"{kept}."
 
 
 def bit_meanings(metric: Metric, cohort: int, *, flips: bool = True) -> list[str]:
     """
-    For each answer bit of a metric, how likely a 1 is, and where in the range.
+    For each answer bit of a metric as sent, how likely a 1 is, and where in the range.
 
-    The shares are those of the bit that is sent; `flips`: as turned round by chance, which sampled answers
-    are not.
+    `flips`: with the random flip, which sampled answers do not have.
 
     >>> from reticent.mechanisms import Buckets, DBitFlip, Flip, OneBitMean
     >>> from reticent.plan import Metric
@@ -73,7 +70,10 @@ def bit_meanings(metric: Metric, cohort: int, *, flips: bool = True) -> list[str
         if low == high:
             meanings.append(f"1 is sent with a chance of {_percent(high)} whatever the value is")
             continue
-        where = _listed(inside, len(names))
+        where = " or ".join(inside)
+        if len(inside) > _MOST_NAMED:
+            some = ", ".join(inside[:_MOST_NAMED])
+            where = f"in one of {len(inside)} of the {len(names)} parts of the range ({some}, …)"
         meanings.append(
             f"1 is sent with a chance of {_percent(high)} if the answer is {where}, {_percent(low)} if not"
         )
@@ -103,12 +103,6 @@ def round_in_words(start: float, end: float) -> str:
     return (
         f"{first:%Y-%m-%d %H:%M} to {last:{'%H:%M' if last.date() == first.date() else '%Y-%m-%d %H:%M'}} UTC"
     )
-
-
-def _listed(names: Sequence[str], of: int) -> str:
-    if len(names) <= _MOST_NAMED:
-        return " or ".join(names)
-    return f"in one of {len(names)} of the {of} parts of the range ({', '.join(names[:_MOST_NAMED])}, …)"
 
 
 def _percent(share: float) -> str:

@@ -1,5 +1,5 @@
 """
-Counts, debiased, are estimates.
+Debiased counts are estimates.
 
     >>> from reticent.counts import MeanCounts
     >>> from reticent.mechanisms import OneBitMean
@@ -9,7 +9,7 @@ Counts, debiased, are estimates.
     6.807 ± 0.050 hour (95%, n=1,000,000)
 
 Every estimate is unbiased and carries its error; it may be negative. `clip`, `norm_sub` and
-`expectation_maximisation` make it look nicer, and biased, for those who ask.
+`expectation_maximisation` are biased post-processing, for display.
 """
 
 from reticent.errors import MissingExtraError

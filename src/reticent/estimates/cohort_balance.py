@@ -1,4 +1,4 @@
-"""Whether reports speak of every row of a histogram as often as chance would have it."""
+"""Whether reports are spread over the rows of a histogram as chance would have it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,9 @@ class RowBalance:
     """One row: a bucket of dBitFlip, or a row of the Hadamard matrix."""
 
     row: int
-    reports: int
-    """Reports that speak of it."""
-    expected: float
-    """As many as chance gives on average."""
-    p_value: float
-    """The chance that honest devices are as far off on either side, for this row alone."""
+    reports: int  #: Reports about it
+    expected: float  #: As many as chance gives on average
+    p_value: float  #: The chance that honest devices are as far off on either side, for this row alone
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -38,18 +35,18 @@ class Balance:
     """
     The reports of each row against chance.
 
-    An honest device draws its cohort once, from its secret: uniform over 256 and independent of its value.
-    So the reports X on a row, out of n, are binomial with the share c of cohorts that speak of it, and
+    An honest device draws its cohort once, from its secret: uniform over 256 and independent of its value. So
+    the reports X on a row, out of n, are binomial with the share c of cohorts that answer about it, and
 
         p = min(1, 2 · Pr[Bin(n, c) ≥ X])  for X > nc,      min(1, 2 · Pr[Bin(n, c) ≤ X])  otherwise
 
     is at most α with probability at most α, exactly, for every n. Over k rows, k · min p is so too
-    (Bonferroni): rows depend on each other, and it holds all the same. Rounds are no new evidence, since
-    devices keep their cohorts.
+    (Bonferroni), although rows depend on each other. Rounds are no new evidence, since devices keep their
+    cohorts.
 
-    A fleet is uneven when somebody picks cohorts, to push a bucket of dBitFlip with every report, or when a
-    client does not draw its cohort as it should. It stays even when liars draw their cohorts like everybody
-    else and lie about their answers alone; for those, `Estimate.manipulation_bound` is all there is.
+    A fleet is uneven when cohorts are picked, to push a bucket of dBitFlip with every report, or drawn wrongly
+    by a client. It stays even when dishonest devices draw their cohorts as others do and lie about their
+    answers alone; `Estimate.manipulation_bound` covers those.
     """
 
     rows: tuple[RowBalance, ...]
@@ -71,7 +68,7 @@ class Balance:
 
     @property
     def under(self) -> tuple[RowBalance, ...]:
-        """The rows with fewer; some there must be when others have more."""
+        """The rows with fewer reports than chance gives; none in an even fleet."""
         return self._far(-1)
 
     def _far(self, side: int) -> tuple[RowBalance, ...]:
@@ -125,5 +122,5 @@ def balance(metric: Metric, counts: Counts) -> Balance | None:
 
 
 def shares_of_rows(metric: Metric) -> tuple[float, ...]:
-    """Per row, the share of cohorts that speak of it; empty where the cohort decides nothing."""
+    """Per row, the share of cohorts that answer about it; empty where the cohort decides nothing."""
     return metric.mechanism.coverage if metric.mechanism.uses_cohort else ()

@@ -26,19 +26,17 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 from reticent.estimates.interval import Floats
 
-MOST_POINTS = 1024
-"""A finer grid is made coarser."""
+MOST_POINTS = 1024  # a finer grid is made coarser
 CUT = 1e-15
-NODES = 13
-"""Shares at which the upper mean of an average is computed; a polynomial runs through them."""
-LARGEST_SIDE = 0.99
-"""|1 - 2M| of the share M of devices that remember a 1, at most; see `average_excess`."""
+NODES = 13  # shares at which the upper mean of an average is computed; a polynomial runs through them
+LARGEST_SIDE = 0.99  # |1 - 2M| of the share M of devices that remember a 1, at most; see `average_excess`
 FEW = 4000
-"""So few devices have sums on so few points that the upper mean is less smooth, and need more nodes."""
+"""Sums of so few devices are on few points: the upper mean is less smooth, and needs more nodes."""
 MARGIN = 0.0075
 """
-Added to an upper mean, as a part of its distance from the mean, for the error of that polynomial: so much, and
-1.5/n for n devices, because sums of few devices lie on few points and the upper mean has kinks.
+Added to an upper mean, as a part of its distance from the mean, for the error of that polynomial.
+
+With it 1.5/n for n devices, because sums of few devices are on few points and the upper mean has kinks.
 """
 
 
@@ -98,7 +96,6 @@ def convolved(one: Law, other: Law) -> Law:
 
 
 def _coarser(law: Law) -> Law:
-    """The law on a grid twice as coarse: every second point gives half of its chance to either side."""
     before = law.start % 2
     after = (before + len(law.chances) + 1) % 2
     chances = np.concatenate((np.zeros(before), law.chances, np.zeros(after)))
@@ -158,13 +155,19 @@ def average_excess(share: Floats, devices: int, rounds: int, flip: float, tail: 
     By how much an average of bits with mean `share` exceeds it with chance `tail` at most.
 
     Over `rounds` rounds of at least `devices` devices each, whose bits are remembered and turned over with
-    chance `flip` anew in each round. That it falls short by as much has the chance for 1 - `share`. Where
+    chance `flip` independently in each round. That it falls short by as much has the chance for 1 - `share`. Where
     less than one device in two hundred remembers a 1 (or a 0), the excess is that for one in two hundred.
     """
     side = np.clip((1 - 2 * share) / (1 - 2 * flip), -LARGEST_SIDE, LARGEST_SIDE)
     ratio = chebyshev.chebval(side / LARGEST_SIDE, _spread_to_excess(devices, rounds, flip, tail))
     deviation = np.sqrt(_variance((1 - side) / 2, rounds, flip) / devices)
     return np.asarray((1 + MARGIN + 1.5 / devices) * ratio * deviation)
+
+
+@lru_cache(maxsize=64)
+def _upper_means(devices: int, rounds: int, flip: float, tail: float) -> tuple[Floats, Floats]:
+    means = flip + (1 - 2 * flip) * np.sin(np.linspace(0, np.pi / 2, 4001)) ** 2
+    return means, np.maximum.accumulate(means + average_excess(means, devices, rounds, flip, tail))
 
 
 def average_interval(
@@ -177,8 +180,7 @@ def average_interval(
     end is where it falls below what was seen. The mean is known to lie between γ and 1 - γ: an end beyond them
     is as far from what was seen as the nearest of the two allows, so that the width stays that of the noise.
     """
-    means = flip + (1 - 2 * flip) * np.sin(np.linspace(0, np.pi / 2, 4001)) ** 2
-    largest = np.maximum.accumulate(means + average_excess(means, devices, rounds, flip, tail))
+    means, largest = _upper_means(devices, rounds, flip, tail)
 
     def lowest(seen: Floats) -> Floats:
         beyond = seen - np.clip(seen, largest[0], largest[-1])
@@ -194,12 +196,7 @@ def average_interval(
 def difference_excess(
     later: float, later_devices: int, earlier: float, earlier_devices: int, tail: float
 ) -> float:
-    """
-    By how much a difference of two shares of ones exceeds its mean with chance `tail` at most.
-
-    The shares are those of independent coins, `later_devices` with chance `later` and `earlier_devices` with
-    chance `earlier`.
-    """
+    """How far a difference of two independent shares of ones exceeds its mean with chance `tail` at most."""
     one = sum_of(np.array([1 - later, later]), later_devices)
     other = sum_of(np.array([1 - earlier, earlier]), earlier_devices)
     first = Law(one.start, one.step / later_devices, one.chances)

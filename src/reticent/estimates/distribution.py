@@ -1,4 +1,4 @@
-"""The cumulative histogram with a band around all of it, and quantiles read off the band."""
+"""The cumulative histogram with a simultaneous band, and quantiles from the band."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.special import bdtrc, bdtrik
 
 from reticent.counts import Counts, HistogramCounts
 from reticent.errors import ParameterError
-from reticent.estimates.estimator import HistogramEstimate
+from reticent.estimates.estimator import Estimate, HistogramEstimate
 from reticent.estimates.interval import Floats, Integers, binomial_limits
 from reticent.estimates.notebook import cumulative_html, plot_cumulative, quantile_html
 from reticent.estimates.pooling import REMEMBERED, average
@@ -119,6 +119,7 @@ def cumulative(
     counts: Counts | Sequence[Counts],
     confidence: float = 0.95,
     answers: Answers = REMEMBERED,
+    histogram: Estimate | HistogramEstimate | None = None,
 ) -> CumulativeEstimate:
     """
     The cumulative histogram, with a band that holds at all edges at once, however few reports there are.
@@ -145,9 +146,9 @@ def cumulative(
       q(u) ≤ q(t) · e^(-λ(u - t)) for some λ, E(Y - c)⁺ ≤ q(t) · e^(λ(t - c)) / λ, and with c = t - 1/λ
       Pr[n·X ≥ t] ≤ E(Y - c)⁺ / (t - c) ≤ e · q(t). So the limits are Clopper and Pearson's at a/e.
 
-    A bucket that nobody was asked about is not in any sum: the rest bounds F from one side only.
+    A bucket that no device was asked about is not in any sum: the rest bounds F from one side only.
 
-    *Where every report speaks of every bucket* (the Hadamard bit) F is a mean over reports of independent
+    *Where every report is about every bucket* (the Hadamard bit) F is a mean over reports of independent
     terms x with |x - F| ≤ b and E x² ≤ v, both known from the mechanism. By Bentkus (2004, Theorem 1.1) their
     sum exceeds its mean by t with probability at most e²/2 · Pr[B ≥ t], where B is a sum of as many coins of
     mean 0 and variance v that show b at most: b with chance v/(v + b²), and -v/b otherwise.
@@ -162,7 +163,9 @@ def cumulative(
     at all edges at once and with the same confidence; F is 1 at the top.
     """
     rounds = [*counts] if isinstance(counts, Sequence) else [counts]
-    histogram, total = average(metric, rounds, confidence, answers), reduce(add, rounds)
+    total = reduce(add, rounds)
+    if histogram is None:  # else it is that of these counts, computed already
+        histogram = average(metric, rounds, confidence, answers)
     if (
         metric.kind != "histogram"
         or not isinstance(total, HistogramCounts)
@@ -206,7 +209,6 @@ def _of_present(values: Floats, lower: Floats, upper: Floats) -> Limits:
 
 
 def _limits_by_intervals(histogram: HistogramEstimate) -> Limits:
-    """The limits that intervals of all buckets imply."""
     shares, lower, upper = (
         np.array([getattr(bucket, name) for bucket in histogram.buckets])
         for name in ("value", "lower", "upper")
@@ -237,8 +239,7 @@ def _limits_by_bucket(
 class _Sums(NamedTuple):
     """Sums over the first 1, 2, …, k - 1 buckets."""
 
-    spread: Floats
-    """About n times the variance; infinite where a bucket without reports is in the sum."""
+    spread: Floats  # about n times the variance; infinite where a bucket without reports is in the sum
     lower: Floats
     upper: Floats
 

@@ -1,4 +1,4 @@
-"""Counts to estimates: the inverse of what the devices did, and a number that never travels without its error."""
+"""Counts to estimates: the inverse of what the devices did, always with its error."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """
-    An unbiased value, and where the truth is.
+    An unbiased value, and an interval for the truth.
 
-    `value` is right on average and therefore may be negative or above the range. `lower` and `upper` hold
-    the truth with probability `confidence`: the Clopper-Pearson interval, mapped through the estimator and
-    cut to the range the truth is known to be in (`span`). So the value may lie outside its own interval,
-    and both are right. Where nothing is left after cutting, both ends are the nearest end of the range and
-    `consistent` is False: the truth cannot have produced these reports, or only with bad luck.
+    `value` is right on average and therefore may be negative or above the range. `lower` and `upper` hold the
+    truth with probability `confidence`: the Clopper-Pearson interval, mapped through the estimator and cut to
+    the range the truth is known to be in (`span`). So the value may lie outside its own interval, and both are
+    right. Where nothing is left after cutting, both ends are the nearest end of the range and `consistent` is
+    False: no truth in the range, or only with bad luck, produces these reports. `half_width`, printed after ±,
+    is that of the interval before cutting.
 
-    `half_width` is that of the interval before cutting, and is what stands behind ±.
-
-    A bucket that nobody was asked about has the whole range for its interval and no value: `value` is nan,
+    A bucket that no device was asked about has the whole range for its interval and no value: `value` is nan,
     null in JSON and empty in a table.
     """
 
@@ -44,31 +43,19 @@ class Estimate:
     lower: float
     upper: float
     confidence: float
-    reports: int
-    """Reports that speak of this number; for a bucket of dBitFlip, those that were asked about it."""
-    devices: int
-    """Reports altogether."""
+    reports: int  #: Reports about this number: those asked about the bucket, for dBitFlip
+    devices: int  #: Reports altogether
     unit: str
-    span: tuple[float, float]
-    """The range that the truth is known to be in."""
-    uncut: tuple[float, float]
-    """The interval before it was cut to `span`: what averages and differences are made of."""
-    noise_share: float
-    """The share of the variance that is the price of privacy; the rest comes from drawing devices."""
-    paper_bound: float
-    """The half-width that the paper's theorem would give, for comparison."""
-    manipulation: float
-    """How far dishonest reports can move the value, per unit of their share; see `manipulation_bound`."""
-    together: int = 1
-    """So many intervals, this one among them, hold at once with probability `confidence`."""
-    edges: tuple[float, float] | None = None
-    """The bucket, for an estimate of the share of devices in one between two numbers."""
-    label: str = ""
-    """The bucket, for one that has a name: a label of a choice, or "absent"."""
-    kind: MetricKind = "mean"
-    """What was asked."""
-    rule: str = "clopper-pearson"
-    """Where the interval comes from: "clopper-pearson", or for several rounds what `pooling` says."""
+    span: tuple[float, float]  #: The range that the truth is known to be in
+    uncut: tuple[float, float]  #: The interval before it was cut to `span`
+    noise_share: float  #: The share of the variance that is the price of privacy
+    paper_bound: float  #: The half-width that the paper's theorem would give, for comparison
+    manipulation: float  #: Reach of dishonest reports per unit of their share
+    together: int = 1  #: So many intervals, this one among them, hold at once with probability `confidence`
+    edges: tuple[float, float] | None = None  #: The bucket, for the share of one between two numbers
+    label: str = ""  #: The bucket, for one that has a name: a label of a choice, or "absent"
+    kind: MetricKind = "mean"  #: What was asked
+    rule: str = "clopper-pearson"  #: The method of the interval: this, or one of `pooling`
 
     @property
     def half_width(self) -> float:
@@ -97,7 +84,7 @@ class Estimate:
         A share β moves a mean by at most β · m · e^ε/(e^ε - 1), and a Hadamard bucket by β · (coth(ε/2) + 1)
         (down; up by one β less). A liar picks the cohort too, so all of them can gather on one bucket of
         dBitFlip: β · (n / n_v) · e^h/(e^h - 1), until every report on that bucket is theirs. Expected values:
-        the noise that `half_width` tells of comes on top.
+        the noise that `half_width` covers comes on top.
         """
         if not 0 <= share <= 1:
             raise ParameterError("share", "a number from 0 to 1", share)
@@ -134,15 +121,14 @@ class HistogramEstimate:
     """
     The share of devices in each bucket; the intervals hold for all buckets at once.
 
-    Each share is unbiased by itself, so they may be negative and need not add up to 1. Making them do so
-    is `postprocess`'s job, for display; the intervals always come from here.
+    Each share is unbiased by itself, so they may be negative and need not add up to 1. `postprocess` makes them
+    do so for display; intervals always come from here.
     """
 
     buckets: tuple[Estimate, ...]
     reports: int
     confidence: float
-    unit: str
-    """The unit of the edges; shares have none."""
+    unit: str  #: The unit of the edges; shares have none
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -157,7 +143,7 @@ class HistogramEstimate:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each bucket is called: its label, or its range with the unit."""
+        """The name of each bucket: its label, or its range with the unit."""
         unit, top = f" {self.unit}" if self.unit else "", self.edges[-1:]
         ranges = ((bucket.label, bucket.edges or (0.0, 1.0)) for bucket in self.buckets)
         return tuple(
@@ -194,7 +180,6 @@ class HistogramEstimate:
 
 
 def _plain(estimate: Estimate | HistogramEstimate) -> Iterator[dict[str, Any]]:
-    """The numbers of an estimate by the names of the table's columns; what does not apply is left out."""
     for row in number_rows(estimate):
         plain = {name: cell for name, cell in row.items() if cell is not None or name == "value"}
         yield plain | {"consistent": plain["lower"] < plain["upper"]}
@@ -221,7 +206,7 @@ def estimate(metric: Metric, counts: Counts, confidence: float = 0.95) -> Estima
     (S, n) through the same line; for a histogram, each at (1 - confidence)/k, so that all hold at once.
 
     Without any report there is nothing to explain, and `ParameterError` is raised. A bucket of dBitFlip
-    that nobody was asked about gets its whole range, no value (nan), and `reports=0`.
+    that no device was asked about gets its whole range, no value (nan), and `reports=0`.
 
     >>> from reticent.mechanisms import Buckets, HadamardBit
     >>> hours = Metric("hours", HadamardBit(epsilon=1, buckets=Buckets.even(24, 3)), unit="hour")
@@ -237,11 +222,7 @@ def estimate(metric: Metric, counts: Counts, confidence: float = 0.95) -> Estima
 
 
 def counted(metric: Metric, rounds: Sequence[Counts]) -> tuple[Integers, Integers]:
-    """
-    The hits, and the reports they are among: [0, round] of a mean, [bucket, round] of a histogram.
-
-    Raises `ParameterError` for counts of another metric, and for those without reports.
-    """
+    """Hits and their reports, as [0 or bucket, round]; raises `ParameterError` for other or empty counts."""
     expected = _shape(zero(metric))
     for counts in rounds:
         if (given := _shape(counts)) != expected:
@@ -251,7 +232,7 @@ def counted(metric: Metric, rounds: Sequence[Counts]) -> tuple[Integers, Integer
                 f"counts of {metric.name}",
                 "at least one report",
                 0,
-                "a round nobody answered has no estimate",
+                "a round without reports has no estimate",
             )
     rows = metric.mechanism.row_count
     reports, ones = (
@@ -277,10 +258,10 @@ def estimates(
     rule: str = "clopper-pearson",
 ) -> Estimate | HistogramEstimate:
     """
-    The estimate behind shares of hits and the ends of their intervals: of a mean, or of each bucket.
+    The estimate from shares of hits and the ends of their intervals: of a mean, or of each bucket.
 
-    Where there is no report, the interval is the whole range. `leverage` is the number of devices for each
-    report; a liar who picks the cohort has so many times the weight of an honest device.
+    Without a report, the interval is the whole range. `leverage` is the number of devices for each report; a
+    liar who picks the cohort has so many times the weight of an honest device.
     """
     mechanism, channel = metric.mechanism, metric.channel
     top, asked = mechanism.top, reports > 0
@@ -306,6 +287,7 @@ def estimates(
         (label, None if label or mechanism.buckets is None else ranges[place])
         for place, label in enumerate(metric.bucket_labels)
     ]
+    unit, together = "" if mechanism.buckets else metric.unit, mechanism.intervals
     numbers = [
         Estimate(
             value=number,
@@ -314,13 +296,13 @@ def estimates(
             confidence=confidence,
             reports=count,
             devices=devices,
-            unit="" if mechanism.buckets else metric.unit,
+            unit=unit,
             span=(0.0, top),
             uncut=uncut,
             noise_share=noise_share,
             paper_bound=bound,
             manipulation=manipulation,
-            together=mechanism.intervals,
+            together=together,
             edges=edges,
             label=label,
             kind=metric.kind,

@@ -1,10 +1,9 @@
 """
-Estimates in a notebook: tables of HTML, and pictures.
+Estimates in a notebook: HTML tables and plots.
 
-No number stands without its interval. In a picture the interval is what is drawn, the value is a mark on it:
-an unbiased value may lie outside its own interval, which is cut to the range; then the mark stands beside
-the line. Without `axes` a figure is made, which a notebook shows; with them, the drawing goes there. `truth`,
-where it is known, is drawn beside the estimate.
+No number is shown without its interval. A plot draws the interval and marks the value on it: an unbiased value
+may be outside its own interval, which is cut to the range. Without `axes` a figure is made; with them, the
+drawing goes there. `truth`, where known, is drawn beside the estimate.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
     from reticent.estimates.distribution import CumulativeEstimate, Quantile
     from reticent.estimates.estimator import Estimate, HistogramEstimate
 
-LIARS = 0.01
-"""The share of dishonest reports whose effect is shown."""
-INCONSISTENT = "No truth in the range explains these reports: some are dishonest or foreign, or luck was bad."
+LIARS = 0.01  # the share of dishonest reports whose effect is shown
+INCONSISTENT = "No truth in the range explains these reports: some are dishonest or foreign, or it is chance."
 
 _ESTIMATE, _TRUTH = COLOURS[0], COLOURS[1]
 _MOST_LABELS = 8
@@ -37,7 +35,7 @@ _COMMAS = "{x:,.10g}"
 
 
 def estimate_html(estimate: Estimate) -> Safe:
-    """The number as its text has it, where the truth is, what ± is made of, and what liars could do."""
+    """The number, its interval, what ± consists of, and the effect of dishonest reports."""
     unit = f" {estimate.unit}" if estimate.unit else ""
     places = decimals(estimate.half_width)
 
@@ -116,7 +114,7 @@ def cumulative_html(band: CumulativeEstimate) -> Safe:
 
 
 def quantile_html(quantile: Quantile) -> Safe:
-    """One row: where the quantile is."""
+    """One row: the quantile and its interval."""
     unit = f" {quantile.unit}" if quantile.unit else ""
     return table(
         f"{quantile.level:g} quantile: {quantile}",
@@ -216,7 +214,7 @@ def plot_cumulative(
 
     Between two edges nothing is asked, but the share cannot fall: it is at least the lower end at the edge
     before and at most the upper end at the edge after. So the band is drawn in steps, and holds between edges
-    too. `truth` is the share below each edge; nothing is drawn of it in between.
+    too. `truth` is the share below each edge.
     """
     drawn: Any = axes or new_figure(7.2, 3.4).subplots()
     edges = np.repeat(band.edges, 2)[1:-1]
@@ -247,8 +245,8 @@ def plot_rounds(
     """
     One metric over rounds, each estimate with its own interval.
 
-    `rounds` are their numbers, 1, 2, … when left out. Errors of neighbouring rounds are alike, because bits
-    are remembered: that a line of estimates looks smooth says nothing about its distance from the truth.
+    `rounds` are their numbers, by default 1, 2, …. Errors of neighbouring rounds are alike, because bits are
+    remembered: a smooth line of estimates says nothing about its distance from the truth.
     """
     if not estimates:
         raise ParameterError("estimates", "at least one estimate", 0)
@@ -275,14 +273,12 @@ def plot_rounds(
 
 
 def _finished(axes: Any) -> Figure:
-    """The figure, after its legend was put beside the data."""
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     figure: Figure = axes.figure.figure
     return figure
 
 
 def _interval(estimates: Sequence[Estimate]) -> tuple[Any, Any]:
-    """Middles and half-widths of the intervals, as they were cut to the range."""
     lower, upper = (
         np.array([getattr(estimate, end) for estimate in estimates]) for end in ("lower", "upper")
     )
@@ -294,7 +290,6 @@ def _interval_label(confidence: float) -> str:
 
 
 def _as_long(name: str, numbers: Sequence[float], count: int, of: str = "estimates") -> list[float]:
-    """As many numbers as there are things to draw them beside."""
     if len(numbers) != count:
         raise ParameterError(name, f"{count} numbers, one for each of the {of}", len(numbers))
     return [float(number) for number in numbers]

@@ -10,7 +10,7 @@ Averages over several rounds, and differences between rounds or periods.
 would claim intervals 1.8 times too narrow after a week, and 11 times after a year. What holds instead:
 
 *convex-order*, for an average. **Theorem.** Let n be the fewest reports of a round, devices independent, bits
-remembered in any way and turned over with probability γ anew in each round. The average over R rounds of the
+remembered in any way and turned over with probability γ independently in each round. The average over R rounds of the
 share of ones is below, in convex order, that of n devices that never change and remember a 1 with
 probability M each, where M has the same mean. *Proof.* Give every bit of round t the weight w = n / n_t ≤ 1.
 Given all remembered bits, the weighted sum of reported bits is the expectation, given the bits, of the sum
@@ -64,8 +64,7 @@ from reticent.estimates.interval import Floats, binomial_limits, expected_half_w
 from reticent.plan import Answers, Metric
 
 REMEMBERED = Answers()
-SPENT_ON_NUISANCE = 0.02
-"""The part of 1 - confidence that confines the probabilities behind a difference."""
+SPENT_ON_NUISANCE = 0.02  # the part of 1 - confidence that confines the probabilities behind a difference
 
 
 @overload
@@ -134,43 +133,30 @@ def difference(
     metric: Metric, later: Rounds, earlier: Rounds, confidence: float = 0.95, answers: Answers = ...
 ) -> Estimate | HistogramEstimate: ...
 def difference(
-    metric: Metric,
-    later: Rounds,
-    earlier: Rounds,
-    confidence: float = 0.95,
-    answers: Answers = REMEMBERED,
+    metric: Metric, later: Rounds, earlier: Rounds, confidence: float = 0.95, answers: Answers = REMEMBERED
 ) -> Estimate | HistogramEstimate:
     """
     `later` less `earlier`: each the counts of a round, or of the rounds of a period.
 
     A change of zero is not excluded until the interval excludes it. For remembered answers the interval speaks
     of the devices that answered. For devices that did not change, the noise cancels and the interval is far
-    wider than the error, which nobody can know from counts alone.
+    wider than the error, which counts alone do not show.
     """
     periods = [[*rounds] if isinstance(rounds, Sequence) else [rounds] for rounds in (later, earlier)]
     after, before = (average(metric, rounds, confidence, answers) for rounds in periods)
     pairs = [*zip(_numbers(after), _numbers(before), strict=True)]
+    numbers: list[Estimate] = []
     if answers.sampled:
-        # The distances to the limits combine like the errors of independent reports.
-        numbers = [
-            _subtracted(
-                new,
-                old,
-                (
-                    hypot(new.value - new.uncut[0], old.uncut[1] - old.value),
-                    hypot(new.uncut[1] - new.value, old.value - old.uncut[0]),
-                ),
-                "square-and-add",
-            )
-            for new, old in pairs
-        ]
+        for new, old in pairs:  # the distances to the limits combine like the errors of independent reports
+            down = hypot(new.value - new.uncut[0], old.uncut[1] - old.value)
+            up = hypot(new.uncut[1] - new.value, old.value - old.uncut[0])
+            numbers.append(_subtracted(new, old, (down, up), "square-and-add"))
     else:
         late, early = (_Bits(metric, rounds, confidence) for rounds in periods)
         excess = _excess_of_rounds if late.single and early.single else _excess_of_periods
         tail, spent = (1 - SPENT_ON_NUISANCE) * late.tail, SPENT_ON_NUISANCE * late.tail / 2
         boxes = [np.clip(bits.interval(spent), bits.flip, 1 - bits.flip) for bits in (late, early)]
         scale = metric.mechanism.top / float(metric.channel.contrast)
-        numbers = []
         for place, pair in enumerate(pairs):
             ends = (0.0, 0.0)
             if late.reports[place] and early.reports[place]:
@@ -227,7 +213,7 @@ def _numbers(number: Estimate | HistogramEstimate) -> tuple[Estimate, ...]:
 
 
 class _Bits:
-    """The bits behind a mean, or behind each bucket, in the rounds of a period: how many, with what share of ones."""
+    """The bits behind a mean, or behind each bucket, in the rounds of a period."""
 
     def __init__(self, metric: Metric, rounds: Sequence[Counts], confidence: float) -> None:
         hits, reports = counted(metric, rounds)
@@ -316,7 +302,6 @@ def _subtracted(after: Estimate, before: Estimate, reach: tuple[float, float], r
 
 
 def _rounded_down(count: int, bits: int = 6) -> int:
-    """A whole number with all but its most significant bits set to 0."""
     low_bits = max(count.bit_length() - bits, 0)
     return count >> low_bits << low_bits
 

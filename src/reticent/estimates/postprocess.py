@@ -29,11 +29,7 @@ from reticent.plan import Metric
 
 
 def clip(histogram: HistogramEstimate) -> tuple[float, ...]:
-    """
-    Each share cut to [0, 1]. Biased upwards on light buckets; the sum stays above 1.
-
-    Here and in `norm_sub` a bucket that nobody was asked about counts as 0.
-    """
+    """Each share cut to [0, 1], 0 where no device was asked. Biased upwards on light buckets; its sum is above 1."""
     return tuple(np.clip(np.nan_to_num(histogram.values), 0.0, 1.0).tolist())
 
 
@@ -41,8 +37,8 @@ def norm_sub(histogram: HistogramEstimate) -> tuple[float, ...]:
     """
     The nearest histogram: the Euclidean projection of the raw shares onto {h ≥ 0, Σ h = 1}.
 
-    One number is subtracted from every share and what falls below 0 becomes 0, the number being such that
-    the rest adds up to 1. Biased, most of all on light buckets.
+    One number is subtracted from every share and negative ones become 0, such that the rest adds up to 1. A
+    bucket that no device was asked about counts as 0. Biased, most of all on light buckets.
     """
     shares = np.nan_to_num(histogram.values)
     falling = np.sort(shares)[::-1]
@@ -53,12 +49,11 @@ def norm_sub(histogram: HistogramEstimate) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What `expectation_maximisation` found, and how sure it is to have found it."""
+    """The result of `expectation_maximisation`."""
 
     shares: tuple[float, ...]
     iterations: int
-    gap: float
-    """Nats that the log-likelihood can at most gain yet; nan with smoothing, which maximises nothing."""
+    gap: float  #: Nats that the log-likelihood can still gain at most; nan with smoothing
 
 
 def expectation_maximisation(

@@ -1,5 +1,5 @@
 """
-Estimates as rows of the table of results, whose columns are those of `reticent.columns`: JSON, CSV, Arrow, frames.
+Estimates as rows of the results table (`reticent.columns`): JSON, CSV, Arrow, frames.
 
 `reticent.frames.estimates_from_frame` reads such a table back.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from importlib import import_module
 from itertools import islice
 from math import isnan
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from reticent.columns import COLUMNS, SUBJECT, segment_text, time_text
 from reticent.errors import MissingExtraError, ParameterError
@@ -27,43 +27,10 @@ _NUMBER = tuple(column.name for column in COLUMNS if column.name not in SUBJECT)
 _TIMES = tuple(column.name for column in COLUMNS if column.type == "timestamp")
 
 
-class HasSubject(Protocol):
-    """What a figure is about: a `Subject` of `reticent.results`, or what is read from a table."""
-
-    @property
-    def plan(self) -> str: ...  # noqa: D102
-    @property
-    def version(self) -> int: ...  # noqa: D102
-    @property
-    def metric(self) -> Any: ...  # noqa: D102
-    @property
-    def every(self) -> str: ...  # noqa: D102
-    @property
-    def round(self) -> int: ...  # noqa: D102
-    @property
-    def to(self) -> int: ...  # noqa: D102
-    @property
-    def start(self) -> int: ...  # noqa: D102
-    @property
-    def end(self) -> int: ...  # noqa: D102
-    @property
-    def state(self) -> str: ...  # noqa: D102
-    @property
-    def segment(self) -> Mapping[str, str]: ...  # noqa: D102
+Figure = Any  # a `Result`, `Subject` or `Withheld` of `reticent.results`, an `Estimated` of `reticent.frames`
 
 
-class HasEstimate(HasSubject, Protocol):
-    """
-    An estimate and what it is of: a `Result` of `reticent.results`, an `Estimated` of `reticent.frames`.
-
-    Or what there is no estimate of: a `Withheld`, which is one row without numbers.
-    """
-
-    @property
-    def estimate(self) -> Estimate | HistogramEstimate | None: ...  # noqa: D102
-
-
-def subject_row(figure: HasSubject) -> dict[str, Any]:
+def subject_row(figure: Figure) -> dict[str, Any]:
     """What a figure is about, by column, ready for JSON."""
     return {
         "plan": figure.plan,
@@ -99,12 +66,8 @@ def number_rows(estimate: Estimate | HistogramEstimate) -> Iterator[dict[str, An
         yield {name: known[name] if name in known else getattr(number, name) for name in _NUMBER}
 
 
-def table_rows(estimates: Iterable[HasEstimate]) -> Iterator[dict[str, Any]]:
-    """
-    The rows of estimates, with a value for each of `COLUMNS`; what is withheld is a row without numbers.
-
-    Times are ISO 8601, and a segment is a JSON text.
-    """
+def table_rows(estimates: Iterable[Figure]) -> Iterator[dict[str, Any]]:
+    """The rows of estimates, with a value for each of `COLUMNS`; withheld ones without numbers."""
     for figure in estimates:
         about = {**subject_row(figure), "segment": segment_text(figure.segment)}
         numbers: Iterable[dict[str, Any]] = [{}]
@@ -121,16 +84,12 @@ def table_rows(estimates: Iterable[HasEstimate]) -> Iterator[dict[str, Any]]:
 
 
 def to_frame(estimate: Estimate | HistogramEstimate, backend: str = "pyarrow") -> Any:
-    """One estimate as a frame of `backend`: "pyarrow", "pandas" or "polars". What it is of stays empty."""
+    """One estimate as a frame of `backend`: "pyarrow", "pandas" or "polars". Columns of the subject stay empty."""
     return _frame((dict.fromkeys(SUBJECT) | number for number in number_rows(estimate)), backend)
 
 
-def estimates_to_frame(estimates: Iterable[HasEstimate], backend: str = "pyarrow") -> Any:
-    """
-    Estimates as a frame of `backend` ("pyarrow", "pandas" or "polars"): a row per number.
-
-    Takes what `estimates` of `reticent.results.Results` gives, and what `estimates_from_frame` read.
-    """
+def estimates_to_frame(estimates: Iterable[Figure], backend: str = "pyarrow") -> Any:
+    """Estimates as a frame of `backend` ("pyarrow", "pandas" or "polars"): a row per number."""
     return _frame(table_rows(estimates), backend)
 
 
@@ -172,14 +131,13 @@ def frame_rows(frame: Any) -> list[dict[str, Any]]:
 
 
 def _module(name: str) -> Any:
-    """A library that is asked for when it is needed."""
     try:
         return import_module(name)
     except ImportError as missing:
         raise MissingExtraError("arrow", name) from missing
 
 
-def arrow_bytes(estimates: Iterable[HasEstimate]) -> bytes:
+def arrow_bytes(estimates: Iterable[Figure]) -> bytes:
     """The table as an Arrow stream."""
     table, pa = estimates_to_frame(estimates), _module("pyarrow")
     sink = pa.BufferOutputStream()
@@ -195,12 +153,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "\uff1d", "\uff0b", "\uf
 """Those of ASCII, and their full-width forms."""
 
 
-def csv_text(estimates: Iterable[HasEstimate]) -> str:
-    """
-    The table as CSV, with a header line.
-
-    Texts are texts to a spreadsheet too; numbers stay as they are, negative ones as well.
-    """
+def csv_text(estimates: Iterable[Figure]) -> str:
+    """The table as CSV, with a header line; texts are safe in a spreadsheet, numbers unchanged."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [column.name for column in COLUMNS], lineterminator="\n")
     writer.writeheader()
@@ -213,10 +167,11 @@ def csv_text(estimates: Iterable[HasEstimate]) -> str:
 
 def safe_text(text: str) -> str:
     """
-    A text with an apostrophe before it where a spreadsheet would take it for a formula.
+    A text with an apostrophe before it where a spreadsheet would take it for a formula (OWASP ASVS 5.0,
+    1.2.10).
 
-    That is OWASP's advice (ASVS 5.0, 1.2.10), and so is the list of what such a text begins with. A carriage
-    return becomes a line feed: Python's `csv` does not quote it, and what follows would begin a cell.
+    A carriage return becomes a line feed: Python's `csv` does not quote it, and what follows would begin a
+    cell.
 
     >>> safe_text("minute"), safe_text("=1+1"), safe_text("a\\r=1+1")
     ('minute', "'=1+1", 'a\\n=1+1')

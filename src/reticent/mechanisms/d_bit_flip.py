@@ -51,12 +51,7 @@ class DBitFlip(Mechanism):
     response: RandomizedResponse
 
     def __init__(
-        self,
-        epsilon: Number,
-        buckets: Buckets,
-        width: int,
-        variant: Variant = "tight",
-        label: str = "",
+        self, epsilon: Number, buckets: Buckets, width: int, variant: Variant = "tight", label: str = ""
     ) -> None:
         if not 1 <= width <= len(buckets):
             raise ParameterError("bits", f"a whole number from 1 to {len(buckets)}", width)
@@ -149,12 +144,7 @@ class DBitFlip(Mechanism):
 
     @property
     def title(self) -> str:
-        """
-        The name, the bits and the variant.
-
-        >>> DBitFlip(1, Buckets.even(24, 32), 4).title
-        'd-bit-flip, 4 bits, tight'
-        """
+        """The name, the bits and the variant."""
         return f"{self.name}, {self.width} bit{'s' * (self.width > 1)}, {self.variant}"
 
     @property
@@ -225,7 +215,6 @@ class DBitFlip(Mechanism):
 
 @lru_cache(maxsize=64)
 def _places(label: str, buckets: int, width: int) -> NDArray[np.uint8]:
-    """Per cohort and bucket, the bucket's place in the cohort's window, or `width`: in one row."""
     import numpy as np
 
     table = np.full((COHORTS, buckets), width, dtype=np.uint8)
@@ -239,11 +228,8 @@ def bucket_window(label: str, buckets: int, width: int, cohort: int) -> tuple[in
     """
     The `width` buckets that a device of this cohort answers about, out of `buckets`.
 
-    The buckets are shuffled once, in public: bucket *i* is sorted by SHA-256("label/i"). The cohort picks
-    where in that circle the window starts, ⌊cohort · buckets / 256⌋.
-
-    >>> sorted(bucket_window("app/hours", buckets=4, width=4, cohort=9))
-    [0, 1, 2, 3]
+    The buckets are shuffled once, in public: bucket *i* is sorted by SHA-256("label/i"). The cohort picks where
+    in that circle the window starts, ⌊cohort · buckets / 256⌋.
     """
     order = _shuffle(label, buckets)
     start = cohort * buckets // COHORTS

@@ -106,9 +106,7 @@ class Buckets:
         increasing = all(a < b for a, b in pairwise(exact_edges))
         if len(exact_edges) < 3 or exact_edges[0] != 0 or not increasing:
             raise ParameterError(
-                "edges",
-                "at least three numbers that start at 0 and increase",
-                [str(edge) for edge in given],
+                "edges", "at least three numbers that start at 0 and increase", [str(edge) for edge in given]
             )
         freeze(self, edges=exact_edges, absent=absent)
 
@@ -142,15 +140,7 @@ class Buckets:
 
 
 def place_among(points: tuple[int | Fraction, ...], value: int | Fraction) -> int:
-    """
-    How many of the sorted `points` are not above `value`.
-
-    A whole point is not above a value exactly when it is not above the value's whole part, and integers
-    compare much faster than fractions.
-
-    >>> place_among((0, 20, 40), Fraction(41, 2)), place_among((0, Fraction(1, 2)), Fraction(1, 2))
-    (2, 2)
-    """
+    """How many of the sorted `points` are not above `value`; by its whole part first: integers compare faster."""
     if type(value) is int:
         return bisect_right(points, value)
     place = bisect_right(points, value.numerator // value.denominator)

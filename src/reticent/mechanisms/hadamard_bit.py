@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 def hadamard_sign(row: Any, column: Any) -> Any:
     """
-    H[row, column] of the Sylvester matrix: -1 to the number of common one bits.
-
-    Works on numbers and arrays below 256.
+    H[row, column] of the Sylvester matrix, for numbers and arrays below 256.
 
     >>> [[hadamard_sign(row, column) for column in range(4)] for row in range(4)]
     [[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]
@@ -30,7 +28,6 @@ def hadamard_sign(row: Any, column: Any) -> Any:
 
 
 def _parity(number: Any) -> Any:
-    """Whether the number of one bits is odd."""
     number = number ^ (number >> 4)
     number = number ^ (number >> 2)
     number = number ^ (number >> 1)
@@ -39,9 +36,7 @@ def _parity(number: Any) -> Any:
 
 def walsh_hadamard(signal: NDArray[np.int64]) -> NDArray[np.int64]:
     """
-    H · signal for the Sylvester matrix H, in K log₂ K additions; the length K is a power of two.
-
-    Several signals, along the first axis of an array, are transformed side by side.
+    H · signal for the Sylvester matrix H, along the first axis; its length is a power of two.
 
     >>> import numpy as np
     >>> walsh_hadamard(np.array([1, 0, 0, 2])).tolist()
@@ -66,7 +61,7 @@ class HadamardBit(Mechanism):
     The device's cohort names a row *r* of the K × K Hadamard matrix, K the least power of two above the
     number of buckets. Its value's bucket *v* is on the side H[r, v+1] = ±1 (column 0 is left out: it is
     all ones), and randomized response with the whole ε answers whether that side is +1. Two remembered
-    answers, hence at most 2ε between devices of one pattern; even with ε = ∞ only one bit of the bucket is told.
+    answers, hence at most 2ε between devices of one pattern; even with ε = ∞ only one bit of the bucket is revealed.
 
     Every report says something about every bucket, so n·Var is about coth²(ε/2) whatever the number of
     buckets, where dBitFlip pays a factor k/d.
@@ -139,11 +134,7 @@ class HadamardBit(Mechanism):
         return (1 + contrast * hadamard_sign(row, bucket + 1)) / 2
 
     def bucket_class(self, bucket: Any, cohort: Any) -> Any:
-        """
-        Which remembered answer a bucket calls for: 0 on the side of +1, 1 on the side of -1.
-
-        The row is the cohort modulo K, and bucket + 1 < K, so the common bits are those of the cohort itself.
-        """
+        """0 on the side of +1, 1 on that of -1; bucket + 1 < K, so the cohort's own bits are those of its row."""
         return _parity((bucket + 1) & cohort)
 
     def thresholds(self, memo_class: int, cohort: int = 0) -> tuple[int, ...]:
@@ -154,18 +145,15 @@ class HadamardBit(Mechanism):
         """
         Per bucket, how many reports agree with its column, (n + W_v)/2, among all n.
 
-        W_v = Σ_r H[r, v+1] · (2 · ones_r - reports_r) is the number of reports whose bit agrees with column
-        v + 1 in their row, less the number of those that do not. A device agrees with probability
-        1/2 + contrast/2 when its value is in bucket v and 1/2 otherwise, since its row is uniform and columns
-        are orthogonal; so W_v/n/contrast is unbiased for the bucket's share and the agreements are a plain
-        count of independent coins, for which Clopper-Pearson is exact.
+        W_v = Σ_r H[r, v+1] · (2 · ones_r - reports_r) is the number of reports whose bit agrees with column v +
+        1 in their row, less the number of those that do not. A device agrees with probability 1/2 + contrast/2
+        when its value is in bucket v and 1/2 otherwise, since its row is uniform and columns are orthogonal; so
+        W_v/n/contrast is unbiased for the bucket's share and the agreements are a plain count of independent
+        coins, for which Clopper-Pearson is exact.
 
-        Why not divide row by row by the reports of that row, the ratio estimator that serves dBitFlip so
-        well? It would have n·Var = c² - Σ_u h_u² in place of c² - h_v²: at ε = 1, where c² = 4.683, that is
-        3.96 on every bucket in place of 4.68 on the light ones when 85 % of devices share one bucket, and
-        4.65 in place of 4.68 on a flat histogram of 32. That is at best an eighth off the half-width of the
-        light buckets, nothing off that of the heavy one, and it is paid for with rows that may be empty and
-        an interval that is no longer exact.
+        Dividing row by row by the reports of that row (the ratio estimator) would have n·Var = c² - Σ_u h_u² in
+        place of c² - h_v²: at best an eighth off the half-width of light buckets, for rows that may be empty
+        and an interval that is no longer exact.
         """
         import numpy as np
 
@@ -179,11 +167,8 @@ class HadamardBit(Mechanism):
         """
         A hit is a bit that agrees with the bucket's column.
 
-        Devices in other buckets agree half of the time, since rows are uniform and columns orthogonal, so
-        low = 1/2 and high = (1 + contrast)/2.
-
-        >>> HadamardBit(1, Buckets.even(24, 32)).channel(Flip(0)).low
-        Fraction(1, 2)
+        Devices in other buckets agree half of the time, since rows are uniform and columns orthogonal, so low =
+        1/2 and high = (1 + contrast)/2.
         """
         return Channel(Fraction(1, 2), (1 + flip.channel(self.response).contrast) / 2)
 
@@ -201,5 +186,5 @@ class HadamardBit(Mechanism):
 
     @property
     def paper_response(self) -> RandomizedResponse:
-        """It is not in the paper; what the paper would have promised for one bit is 1BitFlip's, h = ε/2."""
+        """It is not in the paper; the paper's bound for one bit is that of 1BitFlip, h = ε/2."""
         return RandomizedResponse(self.epsilon / 2)

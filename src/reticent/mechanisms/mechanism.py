@@ -1,8 +1,7 @@
 """
-What a mechanism is: all in which one differs from another, as members of one frozen value.
+What a mechanism is: everything in which one differs from another, as members of one frozen value.
 
-The device, the losses, the counts, the estimates, the fleet and the audit ask a `Mechanism` and never which
-one it is. A new one states its members and is added with `add_mechanism`; nothing else needs a change.
+The other layers use these members and never ask which mechanism it is. A new one is added with `add_mechanism`.
 """
 
 from __future__ import annotations
@@ -27,12 +26,11 @@ COHORTS = 256
 A device's cohort is one public byte, which says what its histogram bits are about.
 
 It is drawn from the device's secret, never from a value, and is the same for every histogram of the plan and
-in every round: it tells the collector 8 bits about which device this is, for ever, and no more.
+in every round: it reveals 8 bits about the device's identity to the collector, forever, and no more.
 """
 
 Kind = Literal["mean", "histogram"]
-Value = int | Fraction | None
-"""What a device has measured, exactly; None: nothing, which buckets may have a place for."""
+Value = int | Fraction | None  # what a device has measured, exactly; None: nothing
 
 
 class Table(Protocol):
@@ -51,25 +49,21 @@ class Mechanism(ABC):
     P(bit | value), and what follows from it.
 
     A value becomes a *class*, by a grid and the device's alpha (`grid`, a mean) or by buckets and the cohort
-    (`buckets`, a histogram); exactly one of the two is there. A class has a threshold per answer bit, and the
-    remembered bit is 1 when its draw is smaller. Each answer bit speaks of a *row* of the counts. In the end
-    *hits* among the reports of a row say how large a truth between 0 and 1 is: the mean as a part of the
-    range, or the share of a bucket.
+    (`buckets`, a histogram); exactly one of the two is set. A class has a threshold per answer bit, and the
+    remembered bit is 1 when its draw is smaller. Each answer bit is about a *row* of the counts. *Hits* among
+    the reports of a row estimate a truth between 0 and 1: the mean as a part of the range, or the share of a
+    bucket.
 
-    What has a default here is that of answers by randomized response whose row is a bucket, or the mean.
+    Defaults here are those of randomized response whose row is a bucket, or the mean.
     """
 
     __slots__ = ()
 
-    name: ClassVar[str]
-    """As plans call it."""
-    kind: ClassVar[Kind]
-    """What is asked about the counter."""
-    keys: ClassVar[tuple[str, ...]] = ()
-    """The keys of a plan's table that this mechanism alone understands."""
+    name: ClassVar[str]  #: As plans call it
+    kind: ClassVar[Kind]  #: What is asked about the counter
+    keys: ClassVar[tuple[str, ...]] = ()  #: The keys of a plan's table that this mechanism alone understands
 
-    response: RandomizedResponse
-    """The coin behind each answer bit."""
+    response: RandomizedResponse  #: The coin behind each answer bit
     grid: Grid | None
     buckets: Buckets | None
 
@@ -95,19 +89,15 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def parameters(self) -> list[object]:
-        """
-        All that a remembered answer depends on: integers and exact rationals as strings, in a fixed order.
-
-        It starts with the name, so that no two mechanisms share remembered answers.
-        """
+        """All that a remembered answer depends on, exact and in a fixed order; the name first, so none is shared."""
 
     @property
     def exported(self) -> Mapping[str, object] | None:
-        """What a device in another language needs, beside the coin, ready for JSON; None: none knows it."""
+        """What a device in another language needs, beside the coin, ready for JSON; None: not supported there."""
         return None
 
     def warnings(self) -> Iterator[tuple[str, str, str, str]]:
-        """What is unwise about it: the key of the plan's table, the rule, what is the matter and a hint."""
+        """What is unwise about it: the key of the plan's table, the rule, the message and a hint."""
         yield from ()
 
     @property
@@ -123,7 +113,7 @@ class Mechanism(ABC):
         return self.name
 
     def row_name(self, row: int) -> str:
-        """What a row of the counts is called where it is no bucket."""
+        """The name of a row of the counts that is no bucket."""
         return f"row {row}"
 
     # What a device does
@@ -161,13 +151,13 @@ class Mechanism(ABC):
         return False
 
     def memo_class(self, value: Value, alpha: int, cohort: int = 0) -> int:
-        """Which remembered answer a value in range calls for."""
+        """The remembered answer for a value in range."""
         if self.grid is not None:
             return self.grid.cell(value or 0, alpha)
         return int(self.bucket_class(self.buckets.index(value), cohort)) if self.buckets is not None else 0
 
     def bucket_class(self, bucket: Any, cohort: Any) -> Any:
-        """Which remembered answer a value in this bucket calls for (numbers, or arrays of uint8)."""
+        """The remembered answer for a value in this bucket (numbers, or arrays of uint8)."""
         return bucket
 
     @abstractmethod
@@ -200,7 +190,7 @@ class Mechanism(ABC):
         """
         Two values whose answers differ most for a device of this cohort; None where all values answer alike.
 
-        The first speaks for a 1 in the first bit, and against one in the second bit, if there is one.
+        The first makes a 1 likelier in the first bit, and less likely in the second bit, if there is one.
         """
         return (self.max_value, 0) if self.grid is not None else _farthest(self, cohort)
 
@@ -212,17 +202,17 @@ class Mechanism(ABC):
         return self.intervals
 
     def rows_of(self, cohort: int) -> tuple[int, ...]:
-        """The row that each answer bit of a device of this cohort speaks of."""
+        """The row that each answer bit of a device of this cohort is about."""
         return tuple(range(self.bits))
 
     @property
     def rows_are_buckets(self) -> bool:
-        """Whether a row speaks of one bucket (or the mean); otherwise every report speaks of every bucket."""
+        """Whether a row is about one bucket (or the mean); otherwise every report is about every bucket."""
         return True
 
     @property
     def coverage(self) -> tuple[float, ...]:
-        """Per row, the expected share of devices that speak of it."""
+        """Per row, the expected share of devices that answer about it."""
         return _coverage(self)
 
     @property
@@ -236,11 +226,7 @@ class Mechanism(ABC):
         return 1 if self.buckets is None else len(self.buckets)
 
     def hits(self, reports: ArrayLike, ones: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """
-        Per interval, from the counts of all rows: the hits, and the reports they are among.
-
-        `reports[row]` and `ones[row]` are numbers, or arrays of the same size, such as the counts of rounds.
-        """
+        """Per interval: the hits, and the reports they are among, from the counts of all rows (numbers or arrays)."""
         import numpy as np
 
         return np.array(ones, dtype=np.int64), np.array(reports, dtype=np.int64)
@@ -253,10 +239,10 @@ class Mechanism(ABC):
         """
         n·Var of one answer about a truth t in [0, 1] (a number or an array), in two parts: noise, and sampling.
 
-        With P the share of hits and 1/C the channel's contrast, n·Var = C² · P(1 - P). *Sampling*, t(1 - t),
-        is what remains without any privacy: which devices were drawn, and, for a mean, the rounding to the
-        ends of the range. *Noise* is the rest, the price of privacy. Where a hit is a 1, with c = 1/(high -
-        low) of the device's bit,
+        With P the share of hits and 1/C the channel's contrast, n·Var = C² · P(1 - P). *Sampling*, t(1 - t), is
+        what remains without any privacy: which devices were drawn, and, for a mean, the rounding to the ends of
+        the range. *Noise* is the rest, the price of privacy. Where a hit is a 1, with c = 1/(high - low) of the
+        device's bit,
 
             n·Var = (c² - 1)/4 + t(1 - t).
         """
@@ -265,7 +251,7 @@ class Mechanism(ABC):
 
     @property
     def least_share(self) -> float:
-        """The share of devices that speak of the interval that fewest speak of."""
+        """The smallest share of devices that answer about an interval."""
         return min(self.coverage) if self.rows_are_buckets else 1.0
 
     def yes(self) -> NDArray[np.float64]:

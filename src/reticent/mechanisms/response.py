@@ -1,8 +1,8 @@
 """
-The noisy coin under every mechanism, and what the collector sees of it: exact numbers throughout.
+The noisy coin of every mechanism, and what the collector sees of it: exact numbers throughout.
 
-Floating point decides nothing on a device. A parameter is a rational; e^ε is computed once with `decimal` at 60
-digits, and what a coin is compared with is an integer in units of 2⁻⁶⁴, rounded to the private side.
+No floating point on a device. A parameter is a rational; e^ε is computed once with `decimal` at 60 digits, and
+a coin is compared with an integer in units of 2⁻⁶⁴, rounded to the private side.
 """
 
 from __future__ import annotations
@@ -54,12 +54,7 @@ def whole_if_possible(number: Fraction) -> int | Fraction:
 
 @lru_cache(maxsize=1024)
 def exponential(exponent: Fraction) -> Decimal:
-    """
-    e^exponent to 60 significant digits.
-
-    >>> str(exponential(Fraction(1)))[:22]
-    '2.71828182845904523536'
-    """
+    """e^exponent to 60 significant digits."""
     quotient = _DIGITS.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
     return _DIGITS.exp(quotient)
 
@@ -69,14 +64,14 @@ class RandomizedResponse:
     """
     A yes/no question answered with a lie now and then.
 
-    A draw *u*, uniform in {0, …, 2⁶⁴ - 1}, answers 1 when u < `high` (the truth is yes) or u < `low`
-    (the truth is no), where
+    A draw *u*, uniform in {0, …, 2⁶⁴ - 1}, answers 1 when u < `high` (the truth is yes) or u < `low` (the truth
+    is no), where
 
         low = ⌈2⁶⁴ / (e^ε + 1)⌉,      high = 2⁶⁴ - low,
 
     so high/low ≤ e^ε exactly and the answer is ε-LDP with no floating point anywhere. The chance of a lie is
-    rounded up, so privacy never loses by rounding; e^ε is irrational for every rational ε > 0 (Lindemann), so
-    the ceiling is never a close call within the 40 digits to spare.
+    rounded up; e^ε is irrational for every rational ε > 0 (Lindemann), so the ceiling is never a close call
+    within the 40 digits to spare.
 
     >>> coin = RandomizedResponse(1)
     >>> coin.low, coin.high
@@ -101,10 +96,10 @@ class RandomizedResponse:
 @frozen()
 class Flip:
     """
-    Output perturbation: the remembered bit is turned over with probability γ, anew each round (Eq. 14).
+    Output perturbation: the remembered bit is flipped with probability γ, independently each round (Eq. 14).
 
-    γ is rounded up to a multiple of 2⁻⁶⁴. γ = 0 is allowed and does nothing; γ must stay below 1/2,
-    where nothing would be left to estimate from.
+    γ is rounded up to a multiple of 2⁻⁶⁴. γ = 0 is allowed and does nothing; γ must stay below 1/2, where
+    nothing would be left to estimate from.
 
     >>> Flip("1/3").threshold == -(-(2**64) // 3)
     True
@@ -140,8 +135,8 @@ class Channel:
     """
     From a truth between 0 and 1 to the share of ones the collector sees, and back.
 
-    A fleet whose mean truth is *x* shows a share low + x · (high - low) of ones. The estimator inverts
-    the same two rationals the devices used, so it is unbiased to the last bit.
+    A fleet whose mean truth is *x* shows a share low + x · (high - low) of ones. The estimator inverts the same
+    two rationals the devices used, so it is unbiased to the last bit.
 
     >>> seen = Flip(0).channel(RandomizedResponse(1))
     >>> round(seen.truth(seen.share(0.25)), 12)

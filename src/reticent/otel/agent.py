@@ -1,8 +1,8 @@
 """
 The agent: metrics of programs in any language, by OTLP over HTTP on loopback, into a device.
 
-It runs on the user's own machine. What arrives stays there, as totals of the device; only the device's noisy
-answers leave.
+It runs on the user's own machine. What arrives stays there, as totals of the device; only the device's noisy answers
+leave.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-MAX_BODY = 4 << 20
-"""Bytes of a request's body, before and after it is decompressed."""
+MAX_BODY = 4 << 20  # bytes of a body, before and after decompression
 
 _MOST_STREAMS = 50_000
 
@@ -44,10 +43,10 @@ class Streams:
     """
     The increases of streams that are exported as running totals, as most SDKs do.
 
-    An increase is the difference to the total seen before. The first total of a stream is one too if the
-    stream began while this was watching; of an older stream, part may have been counted before the agent was
-    restarted, so that it is only remembered. A total that falls without a new start is only remembered as
-    well: two programs may send as one. So at worst too little is counted, and nothing twice.
+    An increase is the difference from the previous total. The first total of a stream counts if the stream began while
+    the agent was running; part of an older stream may have been counted before a restart, so it is only remembered.
+    So is a total that falls without a new start: two programs may send as one. At worst too little is counted,
+    nothing twice.
     """
 
     def __init__(self) -> None:
@@ -70,7 +69,7 @@ class Streams:
 
 
 def readings(request: ExportMetricsServiceRequest, streams: Streams) -> Iterator[Reading]:
-    """What an export holds, metric by metric; running totals become increases."""
+    """The readings of an export, metric by metric; running totals become increases."""
     for resource in request.resource_metrics:
         program = resource.resource.SerializeToString(deterministic=True)
         for scope in resource.scope_metrics:
@@ -119,7 +118,7 @@ def _reading(metric: Metric, stream: bytes, streams: Streams) -> Reading:
 
 
 def _plain(value: Any) -> object:
-    """The value of an attribute; lists and tables are no label."""
+    """The value of an attribute; lists and tables are not labels."""
     form = value.WhichOneof("value")
     plain = (
         getattr(value, form) if form in ("string_value", "int_value", "double_value", "bool_value") else ""
@@ -134,11 +133,7 @@ class _RefusedError(Exception):
 
 
 class Agent:
-    """
-    Takes `POST /v1/metrics` on 127.0.0.1 and hands it to a feed.
-
-    A request with an `Origin` is refused: a page in a browser must not write into a device.
-    """
+    """Takes `POST /v1/metrics` on 127.0.0.1 for a feed. An `Origin` is refused: no web page may write to a device."""
 
     def __init__(self, feed: Feed, port: int = 4318) -> None:
         self._feed = feed
@@ -147,14 +142,11 @@ class Agent:
         agent = self
 
         class Handler(BaseHTTPRequestHandler):
-            """One connection."""
-
             protocol_version = "HTTP/1.1"
             server_version, sys_version = "reticent-agent", ""
             timeout = 30
 
             def do_POST(self) -> None:
-                """Answer an export."""
                 status, kind, body = 200, self.headers.get_content_type(), b""
                 try:
                     agent._take(self.path, self.headers, self.rfile)
@@ -174,22 +166,22 @@ class Agent:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Say nothing about requests."""
+                """Log nothing about requests."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
 
     @property
     def address(self) -> str:
-        """Where programs send their metrics; OTEL_EXPORTER_OTLP_ENDPOINT of theirs."""
+        """Where programs send their metrics: their OTEL_EXPORTER_OTLP_ENDPOINT."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def run(self) -> None:
-        """Answer until `stop` is called from another thread."""
+        """Serve until `stop` is called from another thread."""
         self._server.serve_forever(poll_interval=0.1)
 
     def stop(self) -> None:
-        """End `run`, and take nothing more."""
+        """End `run`, and accept nothing more."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -199,18 +191,18 @@ class Agent:
         if path != "/v1/metrics":
             raise _RefusedError(404, "Metrics go to /v1/metrics.")
         if headers.get("Origin"):
-            raise _RefusedError(403, "Requests of web pages are refused.")
+            raise _RefusedError(403, "Requests from web pages are refused.")
         if headers.get_content_type() not in (_PROTOBUF, _JSON) or coding not in ("gzip", "identity"):
-            raise _RefusedError(415, f"Expected {_PROTOBUF} or {_JSON}, as it is or with gzip.")
+            raise _RefusedError(415, f"Expected {_PROTOBUF} or {_JSON}, uncompressed or with gzip.")
         if not (length.isascii() and length.isdigit()):
-            raise _RefusedError(411, "A Content-Length is needed.")
+            raise _RefusedError(411, "A Content-Length is required.")
         request = ExportMetricsServiceRequest()
         try:
             content = body.read(int(length)) if int(length) <= MAX_BODY else bytes(MAX_BODY + 1)
             if coding == "gzip":
                 content = gzip.GzipFile(fileobj=BytesIO(content)).read(MAX_BODY + 1)
             if len(content) > MAX_BODY:
-                raise _RefusedError(413, f"At most {MAX_BODY} bytes, also when they are decompressed.")
+                raise _RefusedError(413, f"At most {MAX_BODY} bytes, before and after decompression.")
             if headers.get_content_type() == _JSON:
                 json_format.Parse(content, request, ignore_unknown_fields=True)
             else:

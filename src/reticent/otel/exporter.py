@@ -4,8 +4,8 @@ The exporter: from what the SDK collects to the totals of a device, and never to
 Named by OTEL_METRICS_EXPORTER=reticent, it takes its device and its routes from the environment:
 
     RETICENT_PLAN         path of the plan
-    RETICENT_STATE        path of the device's state file; made if it is not there
-    RETICENT_CONSENT      what holds while the person has not chosen; unset if it is not given
+    RETICENT_STATE        path of the device's state file; created if missing
+    RETICENT_CONSENT      the consent while the person has not chosen; default: unset
     RETICENT_ENDPOINT     address of the collector; without it nothing is sent
     RETICENT_KEY          ingest key of the collector
     RETICENT_POLICY       limit=number, …; false lifts a rule, as in silent_in_ci=false
@@ -53,15 +53,15 @@ _TEMPORALITY: dict[type, AggregationTemporality] = {
 }
 """Increases of what only grows; levels of what goes up and down (gauges are levels anyway)."""
 
-_WRONG_TEMPORALITY = "its reader does not ask for the temporality this exporter prefers"
+_WRONG_TEMPORALITY = "its reader does not use the temporality that this exporter prefers"
 
 
 def read(metric: Metric) -> Reading:
     """
     What the SDK collected of an instrument.
 
-    A cumulative counter would be added again with every export, and a delta of an up-down counter may be
-    negative, which no total can take: neither is used.
+    A cumulative counter would be added again with every export, and a delta of an up-down counter may be negative,
+    which no total can take: neither is used.
     """
     data, unit = metric.data, metric.unit or ""
     if isinstance(data, Gauge):
@@ -87,16 +87,15 @@ class PrivateMetricExporter(MetricExporter):
     """
     Adds what the OpenTelemetry SDK collects to the totals of a device.
 
-    Counters and the sums of histograms are added to the total of the round under way; up-down counters and
-    gauges set it. Attributes are used only where a route names them, exemplars never. The device answers
-    once per round, however often this exports, and also when an instrument was not used. Instruments that go
-    nowhere are named in one warning each; no value is ever logged.
+    Counters and the sums of histograms are added to the total of the current round; up-down counters and gauges set it.
+    Attributes are used only where a route names them, exemplars never. The device answers once per round, however often
+    this exports, and also when an instrument was not used. Each instrument without a metric is named in one warning; no
+    value is ever logged.
 
-    `names` and `scale` say where an instrument goes that does not have the name or the unit of a metric;
-    `routes` can also take the count, the largest or the mean of a histogram, and tell data points apart by
-    their attributes. `device` stays the caller's to start and to close. Without one, as
-    OTEL_METRICS_EXPORTER=reticent makes it, all of this comes from the environment, and the device lives
-    until `shutdown`.
+    `names` and `scale` map instruments that do not have the name or the unit of a metric; `routes` can also take the
+    count, the largest or the mean of a histogram, and select data points by their attributes. The caller starts and
+    closes `device`. Without one, as OTEL_METRICS_EXPORTER=reticent creates it, everything comes from the environment,
+    and the device lives until `shutdown`.
 
     Construction raises (`ParameterError`, and what `Device` raises); nothing does after it.
     """
@@ -124,8 +123,8 @@ class PrivateMetricExporter(MetricExporter):
         # Only a device that was opened from a state file without a plan has none.
         self._feed = Feed(device, Routes(device.plan, names, scale, routes)) if device.plan else None
         self._is_shut_down = False
-        self._inheritance = Inheritance()
-        process.watch(self)
+        self._inheritance = Inheritance(self)
+        process.watch(self._inheritance)
         if self._made is not None:
             self._made.start()
 
@@ -133,10 +132,10 @@ class PrivateMetricExporter(MetricExporter):
         self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: object
     ) -> MetricExportResult:
         """
-        Hand everything over to the device, once.
+        Hand everything to the device, once.
 
-        The SDK does not offer an increase again, whatever is answered here. When the state file cannot be
-        written just now, the device keeps it in memory and writes it with the next.
+        The SDK does not offer an increase again, whatever the result. When the state file cannot be written, the device
+        keeps the increase in memory and writes it with the next.
         """
         if self._is_shut_down:
             return MetricExportResult.FAILURE
@@ -148,38 +147,19 @@ class PrivateMetricExporter(MetricExporter):
                 self.device.save(2.0)  # the SDK collects once a minute, and may be about to end the process
         except Exception:  # what was raised may tell of a value: it goes no further
             if self._feed is not None:
-                self._feed.warn("", "reticent: an export was dropped: it is not what the SDK hands over")
+                self._feed.warn("", "reticent: an export was dropped: unexpected data from the SDK")
             return MetricExportResult.FAILURE
         return MetricExportResult.SUCCESS
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:
-        """True: what was exported is with the device already, and when it sends is the device's secret."""
+        """True: exports are with the device already, and when it sends is the device's secret."""
         return True
 
     def shutdown(self, timeout_millis: float = 30_000, **kwargs: object) -> None:
-        """Take nothing more; close the device if it was made here."""
-        self._is_shut_down = True
+        """Accept nothing more; close the device if it was created here."""
+        self._is_shut_down = self._inheritance.is_over = True
         if self._made is not None:
             self._made.close()
-
-    # Forks; see `forks`
-
-    def before_fork(self) -> None:
-        """Called by `process`."""
-        self._inheritance.before_fork(self)
-
-    def after_fork_in_parent(self) -> None:
-        """Called by `process`."""
-        self._inheritance.after_fork()
-
-    def after_fork_in_child(self) -> None:
-        """Called by `process`."""
-        self._inheritance.after_fork()
-        if not self._is_shut_down:
-            self._inheritance.begin_as_child(self)
-
-    def before_exit(self) -> None:
-        """Called by `process`; the device writes what it has, and OpenTelemetry shuts the exporter down."""
 
 
 def device_from_environment() -> Device:
@@ -228,8 +208,8 @@ def segment_of(plan: Plan, resource: Resource) -> dict[str, object]:
     """
     The attributes of a resource that the plan declares as segments; `.` may be `_` in the plan.
 
-    The rest of the resource (host names, instance ids, command lines) is not looked at. A tag outside the
-    plan's closed set becomes "other" on the device.
+    The rest of the resource (host names, instance ids, command lines) is not read. A tag outside the plan's closed set
+    becomes "other" on the device.
 
     >>> from reticent.plan import Segment
     >>> plan = Plan("app-usage", 1, 3600, 3600, (), segments=(Segment("os_type", ("linux", "windows")),))

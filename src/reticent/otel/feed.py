@@ -1,8 +1,4 @@
-"""
-From readings of instruments to the totals of a device, whoever took them: the SDK in this process, or OTLP.
-
-A reading has no use for exemplars, and for attributes only where a route names them.
-"""
+"""From readings of instruments to the totals of a device; readings come from the SDK in this process, or by OTLP."""
 
 from __future__ import annotations
 
@@ -22,8 +18,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-Number = Fraction | float
-"""Exact, or infinite."""
+Number = Fraction | float  # exact, or infinite
 
 
 class Kind(Enum):
@@ -38,7 +33,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One data point: a number, for a histogram with the count and the largest of the recorded values."""
+    """One data point: a number; for a histogram also the count and the largest of the recorded values."""
 
     number: Number
     count: int = 0
@@ -48,7 +43,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The data points of one instrument in one export; `problem` says why they are of no use."""
+    """The data points of one instrument in one export; `problem` says why they cannot be used."""
 
     instrument: str
     unit: str
@@ -61,9 +56,8 @@ class Feed:
     """
     Hands readings to a device by the routes of its plan.
 
-    Instruments that go nowhere are named in one warning each; no value is ever logged. The largest and the
-    mean of a histogram are those of the round so far, and are kept in memory: after a restart they begin
-    again.
+    Each instrument without a metric is named in one warning; no value is ever logged. The largest and the mean of a
+    histogram are those of the round so far, and are kept in memory: after a restart they begin again.
     """
 
     def __init__(self, device: Device, routes: Routes) -> None:
@@ -73,7 +67,7 @@ class Feed:
         self._recorded: dict[str, tuple[int, list[Point]]] = {}
 
     def take(self, readings: Iterable[Reading]) -> None:
-        """Add, set and choose what the readings come to; all readings of one export together."""
+        """Record the readings of one export."""
         _ = self._device.consent  # a look at the file: another process may have entered a choice
         amounts: defaultdict[tuple[Kind, str], list[Number]] = defaultdict(list)
         for reading in readings:
@@ -91,9 +85,11 @@ class Feed:
                 elif route.take == "count":
                     amounts[Kind.INCREASE, route.metric] += [Fraction(point.count) for point in points]
                 elif not self._set_of_round(route, points):
-                    problem = "its points do not have the largest value; export deltas, with min and max"
+                    problem = "its points lack the maximum; export deltas with min and max"
             if problem:
-                self.warn(reading.instrument, f"reticent: nothing is kept of {reading.instrument}: {problem}")
+                self.warn(
+                    reading.instrument, f"reticent: instrument {reading.instrument} is not used: {problem}"
+                )
         self._record(amounts)
 
     def _record(self, amounts: Mapping[tuple[Kind, str], list[Number]]) -> None:
@@ -114,13 +110,13 @@ class Feed:
             _logger.warning("%s", message)
 
     def _choose(self, route: Route, points: Iterable[Point]) -> None:
-        """The attribute's value is the label; the most used comes last, which is what `pick = "last"` keeps."""
+        """Choose the attribute's value; the most used comes last, which is what `pick = "last"` keeps."""
         for point in sorted(points, key=lambda point: point.number):
             if point.number > 0 and route.attribute in point.attributes:
                 self._device.choose(route.metric, str(point.attributes[route.attribute]))
 
     def _set_of_round(self, route: Route, points: Iterable[Point]) -> bool:
-        """Set the largest or the mean of what was recorded in the round so far; False: it is not known."""
+        """Set the largest or the mean of what was recorded in the round so far; False: it is unknown."""
         number = self._device.current_round
         began, recorded = self._recorded.get(route.metric, (number, []))
         recorded = [*(recorded if began == number else ()), *(point for point in points if point.count)]
@@ -142,7 +138,7 @@ class Feed:
 
 def total(numbers: Iterable[Number]) -> Number:
     """
-    The sum, exact; infinite if one of them is.
+    The exact sum; infinite if one of the numbers is.
 
     >>> total([Fraction(5), Fraction(-2)]), total([Fraction(5), float("inf")])
     (Fraction(3, 1), inf)

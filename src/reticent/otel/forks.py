@@ -1,12 +1,11 @@
 """
 What a forked child must not count again.
 
-The SDK keeps increases in memory until they are exported. A child gets a copy of them, and the parent still
-has them: exported by both they would count twice. So a child throws away what its SDK holds at the fork, and
-counts from there.
+The SDK keeps increases in memory until they are exported. A child gets a copy of them, and the parent still has them:
+exported by both they would count twice. So a child discards what its SDK holds at the fork, and counts from there.
 
-The SDK has no public way to ask for the readers of an exporter, nor to keep them from collecting. What is
-used of its inside is looked up with care: where it is not found, a child counts too little, never twice.
+The SDK has no public way to find the readers of an exporter, nor to keep them from collecting. Its internals are used
+with care: where they are not found, a child counts too little, never twice.
 """
 
 from __future__ import annotations
@@ -15,29 +14,18 @@ import time
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from threading import Thread
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.metrics import MeterProvider
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader
 
-PATIENCE = 1.0
-"""How long a fork waits at most: for a collection to end (parent), for the books to be empty (child); s."""
-
-
-class Lock(Protocol):
-    """As `threading.Lock` makes it."""
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Wait for it."""
-
-    def release(self) -> None:
-        """Let it go."""
+PATIENCE = 1.0  # seconds a fork waits at most: for a collection (parent), for the discarding (child)
 
 
 class Books(Enum):
-    """Whose numbers the SDK of this process hands over."""
+    """Whose numbers the SDK of this process exports."""
 
     OWN = "what this process counted"
     BEING_EMPTIED = "a parent's, until the thread that empties them is through"
@@ -48,41 +36,45 @@ class Inheritance:
     """
     Whose numbers an exporter is handed.
 
-    A lock that another thread holds at the moment of a fork is never released in the child. So the parent
-    takes the locks of its readers first, and both release them after the fork.
+    A lock that another thread holds at a fork is never released in the child. So the parent acquires the locks of its
+    readers first, and both processes release them after the fork.
 
-    Emptying the books means to let each reader collect once, which runs the callbacks of observable
-    instruments too. It happens in a thread of its own, so that a callback that waits for something (or a
-    lock that could not be had in time) does not hold up the program. Where no reader is found, the next
-    export is thrown away whole.
+    To discard, each reader collects once, which runs the callbacks of observable instruments too. It happens in a
+    thread, so that a blocking callback (or a lock that could not be acquired in time) does not hold up the program.
+    Where no reader is found, the next export is discarded whole.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, exporter: MetricExporter) -> None:
+        self._exporter = exporter
         self._books = Books.OWN
-        self._held: list[Lock] = []
+        self._held: list[Any] = []  # locks
+        self.is_over = False  # whether the exporter is shut down
 
     def is_own(self) -> bool:
-        """Whether the export under way holds this process's own numbers; asked once for each export."""
+        """Whether the current export holds this process's own numbers; asked once per export."""
         if self._books is Books.UNKNOWN:
             self._books = Books.OWN
             return False
         return self._books is Books.OWN
 
-    def before_fork(self, exporter: MetricExporter) -> None:
-        """Let collections that are under way come to their end, and none begin."""
+    def before_fork(self) -> None:
+        """Let running collections finish, and none begin."""
         deadline = time.monotonic() + PATIENCE
-        for lock in locks_of(readers_of(exporter)):
+        for lock in locks_of(readers_of(self._exporter)):
             if lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
                 self._held.append(lock)
 
-    def after_fork(self) -> None:
-        """In the parent and in the child: let collections begin."""
+    def after_fork_in_parent(self) -> None:
+        """Let collections begin again."""
         while self._held:
             self._held.pop().release()
 
-    def begin_as_child(self, exporter: MetricExporter) -> None:
-        """Throw away what the SDK of this process has inherited."""
-        readers = readers_of(exporter)
+    def after_fork_in_child(self) -> None:
+        """Let collections begin, and discard what the SDK of this process has inherited."""
+        self.after_fork_in_parent()
+        if self.is_over:
+            return
+        readers = readers_of(self._exporter)
         if not readers:
             self._books = Books.UNKNOWN
             return
@@ -90,6 +82,9 @@ class Inheritance:
         worker = Thread(target=self._empty, args=(readers,), name="reticent-inheritance", daemon=True)
         worker.start()
         worker.join(PATIENCE)
+
+    def before_exit(self) -> None:
+        """Nothing: the device writes what it has, and OpenTelemetry shuts the exporter down."""
 
     def _empty(self, readers: Sequence[MetricReader]) -> None:
         try:
@@ -101,15 +96,15 @@ class Inheritance:
 
 
 def readers_of(exporter: MetricExporter) -> list[MetricReader]:
-    """The readers that read for an exporter."""
+    """The readers of an exporter."""
     try:
         known = list(getattr(MeterProvider, "_all_metric_readers", ()))
-    except RuntimeError:  # another thread makes a provider just now
+    except RuntimeError:  # another thread is creating a provider
         known = []
     return [reader for reader in known if getattr(reader, "_exporter", None) is exporter]
 
 
-def locks_of(readers: Iterable[MetricReader]) -> list[Lock]:
+def locks_of(readers: Iterable[MetricReader]) -> list[Any]:
     """What readers hold while they collect, and then while they export."""
     locks = []
     for reader in readers:

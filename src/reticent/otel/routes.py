@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 Names = Mapping[str, str | Iterable[str]]
 """By instrument: the metric it feeds, or several, or () for one that is left out on purpose."""
 
-Scale = Mapping[str, int | float | Fraction]
-"""By instrument: what its numbers are multiplied with to come to the unit of the metric."""
+Scale = Mapping[str, int | float | Fraction]  # by instrument: the factor from its unit to that of the metric
 
 PARTS = ("sum", "count", "max", "mean")
 """What a route may take of a histogram; of other instruments there is only the sum."""
 
 _AS_UNDERSCORE = str.maketrans("./-", "___")
 
-_OF_THE_SDK = "otel.sdk."
-"""What some versions of the SDK count about themselves; nobody needs a warning that it goes nowhere."""
+_OF_THE_SDK = "otel.sdk."  # metrics of the SDK about itself, which need no warning
 
 _SYMBOLS = {
     "second": "s", "sec": "s", "millisecond": "ms", "microsecond": "us", "nanosecond": "ns",
@@ -43,8 +41,8 @@ class Route:
     """
     A way from an instrument to a metric.
 
-    `where` keeps the data points with these attributes, so that one instrument can feed a metric per value of
-    an attribute. For a metric of kind choice, `attribute` names the attribute whose value is the label.
+    `where` keeps the data points with these attributes, so that one instrument can feed a metric per value of an
+    attribute. For a metric of kind choice, `attribute` names the attribute whose value is the label.
 
     >>> builds = Route("cli.runs", "builds", where={"command": "build"})
     >>> builds.matches({"command": "build", "path": "src"}), builds.matches({"command": "test"})
@@ -59,11 +57,11 @@ class Route:
     scale: int | float | str | Fraction | None = None
 
     def matches(self, attributes: Mapping[str, object]) -> bool:
-        """Whether a data point with these attributes goes this way."""
+        """Whether a data point with these attributes takes this route."""
         return all(str(attributes.get(name)) == value for name, value in self.where.items())
 
     def scaled(self, number: Number) -> Number:
-        """A number in the unit of the metric; what is infinite is so in every unit."""
+        """A number in the unit of the metric; infinity stays infinite."""
         return number if isinstance(number, float) else number * Fraction(self.scale or 1)
 
 
@@ -72,8 +70,8 @@ class Routes:
     The routes from instruments to the metrics of a plan.
 
     An instrument feeds what `routes` and `names` say; without an entry, the metric of the same name, where
-    `.`, `-` and `/` of the instrument may be `_` in the plan. Instruments are told apart without regard to
-    case, as the SDK does. An instrument whose unit is not the metric's goes nowhere without a scale.
+    `.`, `-` and `/` of the instrument may be `_` in the plan. Instrument names are case-insensitive, as in
+    the SDK. An instrument whose unit is not the metric's goes nowhere without a scale.
 
     >>> from reticent.mechanisms import OneBitMean
     >>> from reticent.plan import Metric, Plan
@@ -131,7 +129,10 @@ class Routes:
                 problem = f"plan {self._plan.name} has no metric for it"
                 return [], "" if name.startswith(_OF_THE_SDK) else problem
             if self._plan.by_name[metric].kind == "choice":
-                return [], f"metric {metric} is a choice: a route must name the attribute with the label"
+                return (
+                    [],
+                    f"metric {metric} is a choice: a route must name the attribute that holds the label",
+                )
             routes = [Route(instrument, metric)]
         if name in self._scale:
             routes = [replace(route, scale=self._scale[name]) for route in routes]
@@ -169,7 +170,7 @@ def load_routes(path: str | os.PathLike[str]) -> list[Route]:
         if not isinstance(where, dict) or not all(
             isinstance(text, str) for text in (*texts, *where.values())
         ):
-            raise ParameterError(place, "texts, and a table of texts for where", "something else")
+            raise ParameterError(place, "strings, and a table of strings for where", "something else")
         routes.append(Route(**entry))
     return routes
 
@@ -186,7 +187,7 @@ def _factor(place: str, factor: object) -> Fraction:
 
 def is_same_unit(one: str, other: str) -> bool:
     """
-    Whether two units are the same, or one of them says nothing.
+    Whether two units are the same, or one of them is unspecified.
 
     >>> is_same_unit("s", "seconds"), is_same_unit("ms", "second"), is_same_unit("{file}", "files")
     (True, False, True)

@@ -1,4 +1,4 @@
-"""The privacy card of a plan: what answering it costs a device, in one place."""
+"""The privacy card of a plan: what answering it costs a device; and the plan in a notebook."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from reticent.privacy import (
 )
 
 if TYPE_CHECKING:
+    from reticent.html import Safe
     from reticent.plan.plan import Plan
 
 LOSSES = tuple(field.name for field in fields(Losses))
-"""The losses of a metric and of a whole plan, by the id of their claim, in the order of the columns."""
+"""The losses by the id of their claim, in the order of the columns."""
 
 _YEAR_SECONDS = 365 * 86_400
+_PARTS = {"mean": "steps", "choice": "labels"}  # what a scale is divided into, by kind of metric
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLosses:
-    """What the metrics of a group cost together: in one round, and for a device that never changes."""
+    """The joint losses of the metrics of a group: in one round, and for a device that never changes."""
 
     round: float
     constant: float
@@ -51,17 +53,14 @@ class PrivacyCard:
     metrics: Mapping[str, Losses]
     groups: Mapping[str, GroupLosses]
     rounds: int
-    time: str
-    """How long `rounds` rounds are, in words."""
+    time: str  #: How long `rounds` rounds are, in words
     round: float
     constant: float
     lifetime: float
     change_per_round: float
     any_history: float
-    window: float | None = None
-    """The loss of one window, between any two histories; None where answers are remembered."""
-    windows: int | None = None
-    """How many windows `rounds` rounds can touch, each with that loss."""
+    window: float | None = None  #: The loss of one window, between any two histories, if sampled
+    windows: int | None = None  #: How many windows `rounds` rounds can touch, each with that loss
 
     @property
     def loss(self) -> Losses:
@@ -70,7 +69,7 @@ class PrivacyCard:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """The claims that the card shows, by id, each with the head of its column."""
+        """The claims that the card shows, by id, each with its column heading."""
         from reticent.privacy import CLAIMS
 
         shown = LOSSES if self.window is None else ("window", "any_history")
@@ -85,7 +84,7 @@ class PrivacyCard:
 
     @property
     def scopes(self) -> list[tuple[str, str]]:
-        """The head of each column, with whom its figure compares and over what."""
+        """Each column heading, with whom its figure compares and over what."""
         from reticent.privacy import CLAIMS
 
         return [(title, CLAIMS[name].scope(self.time)) for name, title in self.columns.items()]
@@ -97,10 +96,10 @@ class PrivacyCard:
 
 def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
     """
-    What a plan costs a device; `rounds` is the length of any two histories, a year when left out.
+    What a plan costs a device; `rounds` is the length of any two histories, a year by default.
 
-    Metrics are answered with independent randomness, so their losses add; those of a group with a joint
-    limit lose less in a round than their sum. Over changing values there is no such discount.
+    Metrics are answered with independent randomness, so their losses add; those of a group with a joint limit
+    lose less in a round than their sum. Over changing values there is no such discount.
 
     Where answers are sampled, each window loses `window` between any two histories, and histories that differ
     in one round differ in one window. Over all rounds without end there is no bound: windows add up.
@@ -161,7 +160,7 @@ def _sampled_card(plan: Plan, rounds: int, time: str) -> PrivacyCard:
 
 
 def plan_tracking(plan: Plan, devices: int) -> Tracking:
-    """How well reports of one device can be matched across rounds, in a fleet of so many (`tracking`)."""
+    """How well reports of one device can be matched across rounds, in a fleet of this size (`tracking`)."""
     marks = prod(len(segment.tags) for segment in plan.segments)
     if plan.answers.sampled:  # all but the tags is drawn again in each window
         return tracking(devices, marks, {})
@@ -199,3 +198,45 @@ def duration(seconds: int) -> str:
         if seconds and seconds % size == 0:
             return f"{seconds // size}{sign}"
     return f"{seconds}s"
+
+
+def plan_html(plan: Plan) -> Safe:
+    """A plan in a notebook, in two tables: its metrics, and the privacy card."""
+    from reticent.html import note, page, table, under
+    from reticent.privacy import MEANING, NOT_COVERED
+
+    report = f"one report of {plan.bits} bit{'s' * (plan.bits > 1)} every {duration(plan.round_seconds)}"
+    rows = []
+    for metric in plan.metrics:
+        parts, top = len(metric.mechanism.points) - 1, f"{_number(metric.max_value)} {metric.unit}".strip()
+        divided = f", {parts} {_PARTS.get(metric.kind, 'buckets')}" if parts > 1 else ""
+        epsilon, flip = printed(float(metric.mechanism.epsilon)), f"{float(metric.flip.probability):g}"
+        name, range_ = under(metric.name, metric.description), metric.range_in_words(top)
+        rows.append([name, metric.kind + divided, range_, metric.mechanism.title, epsilon, flip])
+    asked = table(
+        f"Plan {plan.name}, version {plan.version}: {report}",
+        ["metric", "asks for", "range", "mechanism", "epsilon", "flip"],
+        rows,
+    )
+    notes = [f"group {one.name}: {' + '.join(one.metrics)} ≤ {_number(one.max_total)}" for one in plan.groups]
+    notes += [f"segment {one.name}, sent in the clear: {', '.join(one.tags)}" for one in plan.segments]
+    terms = [f"late reports count for {duration(plan.grace_seconds)}"]
+    terms += [f"readers are shown groups of at least {plan.min_reports:,} reports"]
+    terms += [f"owner {plan.owner}"] if plan.owner else []
+    terms += [f"expires {plan.expires.isoformat()}"] if plan.expires else []
+    card = privacy_card(plan)
+    losses = [[name, *card.figures(figures)] for name, figures in card.metrics.items()]
+    losses += [[f"group {name}", *card.figures(figures)] for name, figures in card.groups.items()]
+    cost = table(
+        "Privacy loss (epsilon, rounded up)",
+        ["", *card.columns.values()],
+        losses,
+        totals=[["whole plan", *card.figures(card.loss)]],
+    )
+    scopes = "; ".join(f"{title}: {scope}" for title, scope in card.scopes)
+    about = note(f"{MEANING} {scopes}. {NOT_COVERED}")
+    return page(asked, *map(note, [*notes, "; ".join(terms)]), cost, about)
+
+
+def _number(number: int | Fraction) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{float(number):,.6g}"

@@ -1,4 +1,4 @@
-"""What changes from one plan to the next, and what it costs the devices."""
+"""What changes from one plan to the next, and what that costs the devices."""
 
 from __future__ import annotations
 
@@ -19,12 +19,9 @@ class Change:
 
     where: str
     message: str
-    new_answers: tuple[str, ...] = ()
-    """The metrics whose remembered answers every device draws anew because of it."""
-    loss: float = 0.0
-    """What those answers can add to the same-pattern loss."""
-    figures: Figures = field(default_factory=dict)
-    """Which losses differ: of the metric for a change to a metric, else of the whole plan."""
+    new_answers: tuple[str, ...] = ()  #: The metrics whose remembered answers are drawn again
+    loss: float = 0.0  #: What those answers can add to the same-pattern loss
+    figures: Figures = field(default_factory=dict)  #: Losses that differ, of the metric or the plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +29,7 @@ class PlanDiff:
     """All differences between two plans, and what they cost together."""
 
     changes: tuple[Change, ...]
-    figures: Figures
-    """Which losses of the whole plan differ."""
+    figures: Figures  #: Which losses of the whole plan differ
 
     @property
     def new_answers(self) -> tuple[str, ...]:
@@ -47,22 +43,18 @@ class PlanDiff:
 
     def to_dict(self) -> dict[str, object]:
         """Ready for JSON."""
-        return {
-            **asdict(self),
-            "new_answers": list(self.new_answers),
-            "lifetime_added": self.lifetime_added,
-        }
+        return {**asdict(self), "new_answers": list(self.new_answers), "lifetime_added": self.lifetime_added}
 
 
 def diff(before: Plan, after: Plan) -> PlanDiff:
     """
     What changes from `before` to `after`.
 
-    A metric whose privacy parameters change (range, step, epsilon, buckets, labels, mechanism, joint limit) is
-    answered anew by every device: its same-pattern loss starts again from nothing and adds to what was lost
-    before. Going back to earlier parameters goes back to the earlier answers and costs nothing more. A plan
-    with another name or another round length is another plan: all of its answers are new. Where answers
-    are sampled nothing is remembered: each window costs the same, whatever the plan was before.
+    A metric whose privacy parameters change (range, step, epsilon, buckets, labels, mechanism, joint limit)
+    gets new answers from every device: its same-pattern loss starts again from 0 and adds to the loss before.
+    Going back to earlier parameters goes back to the earlier answers and costs nothing more. A plan with
+    another name or another round length is another plan: all of its answers are new. Where answers are sampled
+    nothing is remembered: each window costs the same, whatever the plan was before.
     """
     cards = privacy_card(before), privacy_card(after)
     changes = [*_of_plan(before, after, cards[1].lifetime), *_of_metrics(before, after, cards)]
@@ -76,7 +68,6 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
 
 
 def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[Change]:
-    """What the plan says of itself, and how it is answered."""
     old, new = before.answers, after.answers
     anew, loss = ((), 0.0) if new.sampled else (tuple(after.by_name), lifetime)
     if before.name != after.name:
@@ -145,7 +136,6 @@ def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard
 
 
 def _figures(before: object, after: object) -> dict[str, tuple[float, float]]:
-    """The losses that differ between two cards, or between two metrics."""
     return {
         name: (old, getattr(after, name))
         for name in type(before).__dataclass_fields__  # type: ignore[attr-defined]
@@ -154,7 +144,6 @@ def _figures(before: object, after: object) -> dict[str, tuple[float, float]]:
 
 
 def _words(place: str, before: object, after: object, *names: str) -> Iterator[Change]:
-    """Fields that differ and cost nothing by themselves."""
     for name in names:
         old, new = (
             "(none)" if value in ("", None) else value

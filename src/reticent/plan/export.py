@@ -1,5 +1,5 @@
 """
-A plan as JSON for devices in other languages: every integer that a draw is compared with is computed here.
+A plan as JSON for devices in other languages, with every integer that a draw is compared with.
 
 Numbers that a JSON reader would round (thresholds of 64 bits, rationals) are texts. A device checks the digests
 and need not compute e^ε.
@@ -15,11 +15,7 @@ FORMAT = "reticent-plan-1"
 
 
 def export_plan(plan: Plan) -> dict[str, object]:
-    """
-    Everything that a device needs to answer a plan, as plain data for JSON.
-
-    Raises `ParameterError` for a mechanism that is not one of reticent's own.
-    """
+    """All that a device needs to answer a plan, for JSON; raises `ParameterError` for a foreign mechanism."""
     answers: dict[str, object] = {"kind": "remembered"}
     if plan.answers.sampled:
         answers = {"kind": "sampled", "window": plan.answers.window, "metrics": plan.asked}

@@ -1,4 +1,4 @@
-"""What is unwise in a plan that can be read: warnings, each with what to do instead."""
+"""Warnings about a valid plan, each with what to do instead."""
 
 from __future__ import annotations
 
@@ -16,23 +16,21 @@ from reticent.privacy import printed
 LARGE_EPSILON = Fraction(4)
 MANY_TAGS = 50
 SHORT_ROUND = 60
-TRACKABLE = 0.1
-"""Matching the reports of more than this share of devices across rounds calls for a warning."""
-FLEET = 100_000
-"""Devices, where nobody says how many there are."""
+TRACKABLE = 0.1  # matching the reports of more than this share of devices across rounds calls for a warning
+FLEET = 100_000  # devices, by default
 LONG_WINDOW = 31 * 86_400
 FEW_REPORTS = 10
 
 _MEASURED = re.compile(
     r"(milli|micro|nano)seconds?|[mµun]s|percent|%|fps|.+/.+|.+ per .+|k?hertz|°?c|celsius", re.I
 )
-"""Units of what is measured now and then (a delay, a rate, a level), in contrast to what adds up over a round."""
+"""Units of sampled measurements (a delay, a rate, a level), in contrast to what adds up over a round."""
 _OF_REMEMBERED = ("many-steps", "many-bits")
 """Rules of mechanisms about the same-pattern loss of remembered answers."""
 
 _WORDS: Mapping[str, tuple[str, str, str]] = {
     "owner": ("owner", "is missing.", "name a contact for questions about this plan"),
-    "expiry": ("expires", "is missing.", "a plan without an end is asked for ever"),
+    "expiry": ("expires", "is missing.", "devices answer a plan without an expiry date forever"),
     "expired": ("expires", "was {plan.expires}: devices no longer answer.", "set a new date"),
     "short-round": (
         "round",
@@ -41,7 +39,7 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "short-grace": (
         "grace",
-        "is below a quarter of the round: sends crowd together, and devices that are off are missed.",
+        "is below a quarter of the round: sends are concentrated, and devices that are off are missed.",
         "give it about a round",
     ),
     "long-window": (
@@ -56,7 +54,7 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "many-segments": (
         "",
-        "make {tags} combinations: rare ones single devices out, and each is estimated apart.",
+        "make {tags} combinations: rare ones identify single devices, and each is estimated separately.",
         "keep fewer tags",
     ),
     "tracking": (
@@ -64,15 +62,15 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
         "up to {matched} of {devices:,} devices can be tracked by their remembered answers, cohort and tags alone.",
         "ask about fewer metrics, raise flip, or keep fewer tags",
     ),
-    "unit": ("unit", "is missing.", "say what is counted, e.g. second"),
+    "unit": ("unit", "is missing.", "name what is counted, e.g. second"),
     "zeros": (
         "absent",
-        "is not set: devices that measured nothing count as 0, among those that did.",
+        "is not set: devices without a measurement count as 0.",
         "absent = true gives them a bucket of their own",
     ),
     "large-epsilon": (
         "epsilon",
-        "is {epsilon}: an answer is almost the truth.",
+        "is {epsilon}: an answer is almost always the truth.",
         "most plans get by with 1 or less",
     ),
     "no-effect": (
@@ -87,16 +85,16 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "no-limit": (
         "max_total",
-        "is no limit: the metrics cannot add up to more anyway.",
+        "has no effect: the metrics cannot add up to more.",
         "a joint limit only helps when it is below the sum of max_value",
     ),
-    "mixed-units": ("metrics", "have different units.", "only like can share a limit"),
+    "mixed-units": ("metrics", "have different units.", "only metrics with the same unit can share a limit"),
 }
 """The key, the message and the hint of each rule; rules of mechanisms bring their own."""
 
 
 def lint(plan: Plan, today: date | None = None, devices: int = FLEET) -> list[Problem]:
-    """Every warning about a plan that so many devices answer, in the order of the plan."""
+    """Every warning about a plan that `devices` devices answer, in plan order."""
     tags = prod(len(segment.tags) for segment in plan.segments)
     matched, sampled = plan_tracking(plan, devices).many_rounds, plan.answers.sampled
     figures = {"plan": plan, "tags": tags, "matched": share(matched), "devices": devices}
@@ -140,7 +138,6 @@ def lint(plan: Plan, today: date | None = None, devices: int = FLEET) -> list[Pr
 def _warnings(
     place: str, broken: Mapping[str, bool], figures: Mapping[str, object] | None = None
 ) -> list[Problem]:
-    """Those of the rules that are broken, in words."""
     problems = []
     for rule, is_broken in broken.items():
         if is_broken:
@@ -151,7 +148,7 @@ def _warnings(
 
 
 def lint_succession(previous: Plan, plan: Plan) -> list[Problem]:
-    """What breaks when `plan` follows `previous`: parameters must not change under one version."""
+    """Problems where `plan` follows `previous`: parameters must not change under one version."""
     key, message, hint = "", "", ""
     if plan.name != previous.name:
         key, message = "name", f'expected "{previous.name}", the name of the earlier plan.'

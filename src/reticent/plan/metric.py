@@ -1,4 +1,4 @@
-"""What a plan is made of: metrics, groups that share a limit, public tags, and the way of answering."""
+"""The parts of a plan: metrics, groups that share a limit, public tags, and how devices answer."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ Pick = Literal["last", "first"]
 
 OTHER = "other"
 """The tag of a device whose own tag is not in the plan's closed set."""
-FIRST_MONDAY = 345_600
-"""1970-01-05, 00:00 UTC: windows are counted from the first round that starts then or later."""
+FIRST_MONDAY = 345_600  # 1970-01-05, 00:00 UTC: windows are counted from the first round from then on
 ABSENT = "absent"
 """The name of the bucket of devices that have no value."""
 
 
 @frozen()
 class JointLimit:
-    """What a group does to the values of its metrics: they are scaled so that their sum is at most this."""
+    """The values of a group's metrics are scaled so that their sum is at most `max_total`."""
 
     max_total: int | Fraction
-    max_values: tuple[tuple[str, int | Fraction], ...]
-    """The name and the top of the range of each metric of the group, sorted by name."""
+    max_values: tuple[tuple[str, int | Fraction], ...]  #: By name, sorted
 
 
 @frozen()
@@ -38,8 +36,8 @@ class Metric:
     One question: its name, unit, range and the mechanism that answers it.
 
     A choice is a histogram whose buckets are its labels, and one more for nothing chosen. A flag is a mean of
-    zeros and ones. Everything that a remembered answer depends on is inside `mechanism`, `joint_limit`, `labels`
-    and `pick`; `flip` is drawn again each round.
+    zeros and ones. Everything that a remembered answer depends on is inside `mechanism`, `joint_limit`,
+    `labels` and `pick`; `flip` is drawn again each round.
 
     >>> from reticent.mechanisms import Buckets, HadamardBit
     >>> Metric("command", HadamardBit(1, Buckets(range(3), absent=True)), labels=("build", "test")).bucket_labels
@@ -51,14 +49,10 @@ class Metric:
     flip: Flip = Flip()
     unit: str = ""
     description: str = ""
-    joint_limit: JointLimit | None = None
-    """The limit of the group that the metric is in; a `Plan` fills it in from its groups."""
-    labels: tuple[str, ...] = ()
-    """What a choice is made from: label i is the value i."""
-    pick: Pick = "last"
-    """Which of several choices in a round counts."""
-    is_flag: bool = False
-    """Whether it is asked if something happened at all: the share of devices with a 1."""
+    joint_limit: JointLimit | None = None  #: That of its group; a `Plan` fills it in
+    labels: tuple[str, ...] = ()  #: What a choice is made from: label i is the value i
+    pick: Pick = "last"  #: Which of several choices in a round counts
+    is_flag: bool = False  #: Whether it is asked if something happened at all: the share of devices with a 1
 
     def __post_init__(self) -> None:
         if self.labels and self.mechanism.buckets != Buckets(range(len(self.labels) + 1), absent=True):
@@ -68,7 +62,7 @@ class Metric:
 
     @property
     def kind(self) -> MetricKind:
-        """What is asked: a "mean", a "histogram", a "choice" or a "flag"."""
+        """What is asked: "mean", "histogram", "choice" or "flag"."""
         if self.labels:
             return "choice"
         return "flag" if self.is_flag else self.mechanism.kind
@@ -80,7 +74,7 @@ class Metric:
 
     @property
     def bucket_labels(self) -> tuple[str, ...]:
-        """What each bucket is called, in order; empty for a bucket between two numbers, and for a mean."""
+        """The label of each bucket, in order; empty for a bucket between two numbers, and for a mean."""
         ranges = self.labels or ("",) * (self.mechanism.intervals - self.absent)
         return (*ranges, *[ABSENT] * self.absent)
 
@@ -91,11 +85,11 @@ class Metric:
 
     @property
     def max_value(self) -> int | Fraction:
-        """The top of the range, or the last label; larger numbers are clamped to it on the device."""
+        """The top of the range, or the last label; devices clamp larger numbers to it."""
         return len(self.labels) - 1 if self.labels else self.mechanism.max_value
 
     def range_in_words(self, top: str) -> str:
-        """What can be answered, for people; `top` is the top of the range with its unit."""
+        """The possible answers, for people; `top` is the top of the range with its unit."""
         if self.labels:
             return ", ".join(self.labels)
         return "yes or no" if self.is_flag else f"0 to {top}{', or absent' * self.absent}"
@@ -105,12 +99,12 @@ class Metric:
         """
         SHA-256 of everything that decides which remembered answer a value gets, and of nothing else.
 
-        The same digest means the same memo. A new one is a fresh memo, which costs privacy anew: hence no
+        The same digest means the same memo. A new one is a fresh memo, which costs privacy again: hence no
         description, date or unit in it, and not the flip probability, whose noise is fresh every round.
 
-        A joint limit is in it: values are scaled to it before they are rounded, so another limit moves a
-        value that has not changed to another remembered answer. So are the labels of a choice and which one
-        counts, and whether there is a bucket for no value.
+        A joint limit is in it: values are scaled to it before they are rounded, so another limit moves a value
+        that has not changed to another remembered answer. So are the labels of a choice and which one counts,
+        and whether there is a bucket for no value.
         """
         parameters = self.mechanism.parameters
         if self.labels:
@@ -146,7 +140,7 @@ class Segment:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Every tag that may stand in a report: the declared ones, then "other"."""
+        """Every tag that may be in a report: the declared ones, then "other"."""
         return (*self.values, OTHER)
 
     def tag(self, value: object) -> str:
@@ -157,20 +151,18 @@ class Segment:
 @frozen()
 class Answers:
     """
-    What a device does with its answers, as the plan's table `[answers]` says.
+    How a device answers, from the plan's table `[answers]`.
 
     Remembered (the default): one report per round, from answers that are drawn once and kept. Sampled: one
-    report per window of rounds, in a round that the device's secret picks, with draws that are fresh in
-    each window.
+    report per window of rounds, in a round that the device's secret picks, with draws that are fresh in each
+    window.
 
     >>> Answers().sampled, Answers(window=28, metrics=1).sampled
     (False, True)
     """
 
-    window: int = 0
-    """Rounds of a window; 0 where answers are remembered."""
-    metrics: int | None = None
-    """Metrics that a report answers; None: all of them."""
+    window: int = 0  #: Rounds of a window; 0 where answers are remembered
+    metrics: int | None = None  #: Metrics that a report answers; None: all of them
 
     def __post_init__(self) -> None:
         if self.window < 0:
@@ -207,8 +199,6 @@ class Answers:
 class Window:
     """A run of rounds in which a device with sampled answers sends at most one report."""
 
-    start: int
-    """Unix seconds: what every draw of the window is keyed by."""
-    first: int
-    """The number of its first round."""
+    start: int  #: Unix seconds: what every draw of the window is keyed by
+    first: int  #: The number of its first round
     rounds: int

@@ -1,4 +1,4 @@
-"""Reading plan.toml: every problem is named with its place, the rule it breaks and what to do."""
+"""Reading plan.toml: every problem with its place, the rule it breaks and what to do."""
 
 from __future__ import annotations
 
@@ -11,28 +11,17 @@ from fractions import Fraction
 from typing import Any
 
 from reticent.errors import ParameterError, PlanError, Problem
-from reticent.mechanisms import (
-    COHORTS,
-    MECHANISMS,
-    Buckets,
-    Flip,
-    Grid,
-    Mechanism,
-    exact,
-    whole_if_possible,
-)
+from reticent.mechanisms import COHORTS, MECHANISMS, Buckets, Flip, Grid, Mechanism, exact, whole_if_possible
 from reticent.plan.metric import ABSENT, OTHER, Answers, Group, Metric, Segment
 
 MAX_TEXT = 1 << 20
 MAX_METRICS = 1000
 MAX_STEPS = 1024
 MAX_SEGMENTS = 4
-MAX_NAMES = 254
-"""Most tags of a segment, and most labels of a choice."""
+MAX_NAMES = 254  # most tags of a segment, and most labels of a choice
 MAX_NUMBER = Fraction(10**15)
 MIN_NUMBER = Fraction(1, 10**9)
-MIN_REPORTS = 100
-"""The smallest group of reports that readers are shown, where a plan says nothing else."""
+MIN_REPORTS = 100  # the smallest group of reports that readers are shown, where a plan says nothing else
 
 _NAME = r"[a-z][a-z0-9_-]{0,63}"
 _NAME_EXPECTED = "a name of lower-case letters, digits, - and _ that starts with a letter (64 at most)"
@@ -41,7 +30,7 @@ _TAG = r"[A-Za-z0-9][A-Za-z0-9_.+ -]{0,31}"
 
 _PART = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _LONG_KEY = rf"(?<![\w-])(?:{_PART}[ \t]*\.[ \t]*){{32}}"
-"""A dotted key with more parts than any plan has: reading one takes time in the square of their number."""
+"""A dotted key with more parts than any plan has: reading one takes quadratic time."""
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -112,7 +101,6 @@ _KINDS = {"mean": "mean", "histogram": "histogram", "choice": "histogram", "flag
 
 
 def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
-    """A metric; None after a problem was noted."""
     _check_name(table, name)
     table.require("kind", " or ".join(f'"{kind}"' for kind in _KINDS))
     kind = table.choice("kind", list(_KINDS))
@@ -272,11 +260,7 @@ _DURATION = re.compile(r"([1-9][0-9]{0,8})(s|m|h|d)")
 
 
 class TomlTable:
-    """
-    One table of a plan, with its place, that remembers what has been read from it.
-
-    Every reading method returns `None` after noting a problem, so that one pass finds all of them.
-    """
+    """One table of a plan that notes problems instead of raising, so that one pass finds all of them."""
 
     def __init__(self, content: Mapping[str, object], place: str, problems: list[Problem]) -> None:
         self._content = content
@@ -420,7 +404,7 @@ class TomlTable:
         return iter(self._content)
 
     def finish(self) -> None:
-        """Note the keys that nobody asked for: a misspelt key would otherwise be silently ignored."""
+        """Note the keys that were not read: a misspelt key would otherwise be silently ignored."""
         for key in self._content:
             if key not in self._read:
                 from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""Plan and Round: what is asked, of whom, how often and how privately."""
+"""Plan and Round: what is asked, how often and how privately."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ class Round:
     number: int
     start: int
     end: int
-    closes: int
-    """When late reports stop counting: `end` plus the plan's grace."""
+    closes: int  #: When late reports stop counting: `end` plus the plan's grace
 
 
 @frozen("text")
@@ -45,13 +44,10 @@ class Plan:
     owner: str = ""
     expires: date | None = None
     answers: Answers = Answers()
-    min_reports: int = MIN_REPORTS
-    """Whatever readers are shown of a round is about groups of at least so many reports; 1 shows everything."""
-    text: str = ""
-    """The plan.toml this was read from; a device keeps it to answer a round under the plan it began with."""
+    min_reports: int = MIN_REPORTS  #: Readers see only groups of at least so many reports
+    text: str = ""  #: The plan.toml this was read from
 
     def __post_init__(self) -> None:
-        """Metrics get the limits of their groups. Sampled answers have no flips, and no more metrics than asked."""
         if self.answers.sampled and any(metric.flip.probability for metric in self.metrics):
             raise ParameterError(
                 "flip", "0, since answers are sampled", "a flip", "fresh draws need no flips"
@@ -124,7 +120,7 @@ class Plan:
 
     @property
     def asked_bytes(self) -> int:
-        """Bytes of the bitmap that says which metrics a report answers; 0 where it answers all of them."""
+        """Bytes of the bitmap of the metrics that a report answers; 0 where it answers all of them."""
         return (len(self.metrics) + 7) // 8 if self.asked < len(self.metrics) else 0
 
     def window_of(self, round_number: int) -> Window | None:
@@ -134,7 +130,7 @@ class Plan:
     @cached_property
     def round_loss(self) -> float:
         """
-        What one report loses between any two values, or between any two histories of a window: rounded up.
+        Loss of one report between any two values, or between any two histories of a window: rounded up.
 
         Metrics are answered with independent randomness, so their losses add; those of a group with a joint
         limit lose less than their sum.
@@ -186,8 +182,8 @@ class Plan:
         SHA-256 of all that decides what a report of this plan means and costs.
 
         Wider than a metric's digest (the flip, the groups, the segments and the way of answering are in it),
-        and like it without words: a better description, another owner, a later expiry, a longer grace or
-        another `min_reports`, which concerns readers, is no new plan. Under one name and version it must never change.
+        and like it without words: another description, owner, expiry, grace or `min_reports` is no new plan.
+        Under one name and version it must never change.
         """
         parts: list[object] = [
             self.name,
@@ -206,6 +202,6 @@ class Plan:
         return {segment.name: segment.tag(values.get(segment.name)) for segment in self.segments}
 
     def _repr_html_(self) -> str:
-        from reticent.plan.page import plan_html
+        from reticent.plan.card import plan_html
 
         return plan_html(self)

@@ -1,8 +1,8 @@
 """
-The promises, as one list: whom each compares, over what, who watches, what it leaves out, what proves it.
+The privacy claims: whom each compares, over what, the observer, what is not covered, and its tests.
 
-Every sentence about privacy that this package prints comes from here: `reticent plan check`, plans in a notebook,
-receipts, `reticent simulate`, `reticent design` and the dashboard; the documentation quotes it word for word.
+Every sentence about privacy that this package prints comes from here, and the documentation quotes it word for
+word.
 """
 
 from __future__ import annotations
@@ -24,24 +24,17 @@ NOT_COVERED = (
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A promise with the pairs it holds for. `sentence` has {loss} and may have {time} to be filled in."""
+    """A claim and the pairs it holds for. `sentence` has {loss} and may have {time} to be filled in."""
 
-    id: str
-    """The field of `Losses` and the key in JSON, where it is a loss of a metric."""
-    title: str
-    """The head of a column."""
-    compares: str
-    """Between whom: every such pair is covered."""
-    over: str
-    """Over how many rounds; may have {time}."""
+    id: str  #: The field of `Losses` and the key in JSON, where it is a loss of a metric
+    title: str  #: The head of a column
+    compares: str  #: Between whom: every such pair is covered
+    over: str  #: Over how many rounds; may have {time}
     sentence: str
-    observer: str
-    """What the other side sees."""
+    observer: str  #: What the other side sees
     not_covered: str
-    tight: bool
-    """Whether some pair attains the figure of a metric, up to the 2^-60 of integer thresholds."""
-    tests: list[str]
-    """Tests that compute the truth over all pairs by exact enumeration, as path::name."""
+    tight: bool  #: Whether some pair attains the figure of a metric, up to the 2^-60 of integer thresholds
+    tests: list[str]  #: Tests that compute the truth over all pairs by exact enumeration, as path::name
 
     def scope(self, time: str = "") -> str:
         """

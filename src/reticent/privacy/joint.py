@@ -1,4 +1,4 @@
-"""What metrics lose together: counters whose values share a limit, and one report with fresh draws."""
+"""Joint losses of metrics: counters whose values share a limit, and one report with fresh draws."""
 
 from __future__ import annotations
 
@@ -17,16 +17,11 @@ from reticent.privacy.loss import bit_loss, loss_per_round
 from reticent.privacy.rounding import compose, decimal, precise, upward
 
 Rounds = Literal["one", "all"]
-MOST_SUBSETS = 256
-"""Most subsets of a group of unlike counters for which the loss is computed one by one."""
+MOST_SUBSETS = 256  # most subsets of a group of unlike counters for which the loss is computed one by one
 
 
 def joint_limit_loss(
-    mechanisms: Sequence[Mechanism],
-    flips: Sequence[Flip],
-    max_total: Number,
-    *,
-    rounds: Rounds = "one",
+    mechanisms: Sequence[Mechanism], flips: Sequence[Flip], max_total: Number, *, rounds: Rounds = "one"
 ) -> float:
     """
     What t means lose together when their values add up to `max_total` at most (Theorem 7, exact).
@@ -91,7 +86,6 @@ def paper_joint_limit_loss(mechanism: Mechanism, flip: Flip, *, rounds: Rounds =
 
 
 def _single_loss(mechanism: Mechanism, flip: Flip, rounds: Rounds) -> Decimal:
-    """τ of one counter."""
     if rounds not in ("one", "all"):
         raise ParameterError("rounds", '"one" or "all"', repr(rounds))
     return bit_loss(mechanism.epsilon, flip.probability if rounds == "one" else Fraction(0))
@@ -113,8 +107,6 @@ def _shared(tau: Decimal, counters: int, share: Fraction) -> Decimal:
 
 @frozen()
 class _Counter:
-    """One counter of a group: its range m and its loss τ."""
-
     top: Fraction
     tau: Decimal
 
@@ -225,7 +217,6 @@ def loss_of_window(
 
 
 def _largest(members: Sequence[Mechanism], limit: Number, size: int) -> float:
-    """The largest joint loss of `size` members of a group."""
     if not size:
         return 0.0
 

@@ -1,8 +1,4 @@
-"""
-What rounds lose: of a device that never changes, of a change, of any two histories; and a metric's five figures.
-
-Between devices that change at different times only flips hide anything.
-"""
+"""Losses over rounds: of a constant device, of a change, of any two histories; the five figures of a metric."""
 
 from __future__ import annotations
 
@@ -119,9 +115,9 @@ class SwitchLoss:
     """Both directions of `loss_of_switch`; a pure loss is the larger one."""
 
     switched_over_constant: float
-    """How much likelier any sequence of answers can be for the device that switched: shows that it did."""
+    """How much likelier any sequence of answers can be for the device that switched: it shows a switch."""
     constant_over_switched: float
-    """How much likelier any sequence of answers can be for the device that stayed: shows it did not."""
+    """How much likelier any sequence of answers can be for the device that stayed: it shows none."""
 
     @property
     def worst(self) -> float:
@@ -247,18 +243,13 @@ def _bit_switch(
 
 @frozen()
 class Losses:
-    """What one metric may tell of a device, five ways; each is ε in e^ε, never below the true value."""
+    """Five losses of one metric; each is ε in e^ε, never below the true value."""
 
-    round: float
-    """Any two values, in one round (`loss_per_round`)."""
-    constant: float
-    """Any two values that never change, all rounds together (`loss_of_constant_device`)."""
-    lifetime: float
-    """Devices whose rounded values repeat in the same pattern, all rounds together (`loss_by_width`)."""
-    change_per_round: float
-    """Two histories that differ in one round, all rounds together (`loss_of_moved_change`)."""
-    any_history: float
-    """Any two histories of a number of rounds (`loss_of_any_histories`)."""
+    round: float  #: Any two values, in one round (`loss_per_round`)
+    constant: float  #: Any two values that never change, all rounds together (`loss_of_constant_device`)
+    lifetime: float  #: Devices of the same pattern, all rounds together (`loss_by_width`)
+    change_per_round: float  #: Histories that differ in one round (`loss_of_moved_change`)
+    any_history: float  #: Any two histories of a number of rounds (`loss_of_any_histories`)
 
 
 def losses(mechanism: Mechanism, flip: Flip, rounds: int = YEAR) -> Losses:

@@ -9,13 +9,13 @@ from fractions import Fraction
 from itertools import product
 
 MOST_SCORES = 100_000
-"""Most different similarities that are told apart; with more, all bits get the least flip, which matches more."""
+"""Most similarities distinguished; beyond, all bits get the least flip, which matches more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
     """
-    The share of devices whose report of one round can be told among those of another, no address needed.
+    The share of devices whose report of one round can be found among those of another, no address needed.
 
     `two_rounds` is for a matcher who sees two rounds, `many_rounds` for one who has linked so many earlier
     rounds that the remembered answers are known.
@@ -66,7 +66,6 @@ def tracking(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> Tr
 
 
 def _right(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> float:
-    """The formula of `tracking`, where bits of one device disagree with the given probabilities."""
     outcomes = []
     for disagreeing in product(*(range(bits + 1) for bits in noisy_bits.values())):
         weight, own, other = 0.0, 0.0, -math.log(cells)

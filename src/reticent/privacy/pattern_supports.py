@@ -13,11 +13,9 @@ try:
 except ImportError as missing:
     raise MissingExtraError("estimates", missing.name or "numpy") from None
 
-LONELY = 2
-"""A pattern that at most so many devices share is a lonely one (§3.2.2)."""
+LONELY = 2  # a pattern that at most so many devices share is a lonely one (§3.2.2)
 
-_ROWS = 1 << 16
-"""Rows relabelled at a time, so that scratch memory stays small and in cache."""
+_ROWS = 1 << 16  # rows relabelled at a time, so that scratch memory stays small and in cache
 
 
 @dataclass(frozen=True)
@@ -32,10 +30,8 @@ class Supports:
     (0.75, 0.25)
     """
 
-    counts: NDArray[np.int64]
-    """Devices per pattern."""
-    patterns: NDArray[np.uint16]
-    """The patterns, one per row, in the order of `counts`."""
+    counts: NDArray[np.int64]  #: Devices per pattern
+    patterns: NDArray[np.uint16]  #: The patterns, one per row, in the order of `counts`
 
     @property
     def devices(self) -> int:
@@ -72,8 +68,8 @@ class PatternCounts:
     """
     Counts how many devices share each pattern, some devices at a time.
 
-    The keys are exact: each row's labels are packed side by side into as many 64-bit words as they need, so
-    no two patterns ever count as one. Three million rows of 31 rounds take one word each on up to four cells.
+    The keys are exact: each row's labels are packed into as many 64-bit words as they need, so no two patterns
+    ever count as one.
 
     >>> counted = PatternCounts(rounds=2, classes=3)
     >>> counted.add(np.array([[0, 0], [1, 0]]))
@@ -124,7 +120,6 @@ def supports(cells: ArrayLike) -> Supports:
 
 
 def _labels(codes: NDArray[Any], values: int) -> NDArray[np.uint16]:
-    """First-occurrence labels of a block of rows, one row of the result per round."""
     rows, rounds = codes.shape
     unseen = np.uint16(65535)
     names = np.full(rows * values, unseen)
@@ -144,7 +139,6 @@ def _labels(codes: NDArray[Any], values: int) -> NDArray[np.uint16]:
 
 
 def _codes(cells: ArrayLike) -> tuple[NDArray[Any], int]:
-    """The array, with values that are small whole numbers from 0, and how many of them there may be."""
     array = np.asarray(cells)
     if array.ndim != 2 or not array.size or array.dtype.kind not in "iub":
         raise ParameterError(

@@ -20,8 +20,7 @@ from reticent.privacy.rounding import precise, raised, upward
 LARGEST_ASSIGNMENT = 65
 """Most cells of an uneven grid for which the assignment problem is solved; beyond, its bound is given."""
 
-_UNIT = 1 << 120
-"""Weights of the assignment problem are whole numbers in units of 1/_UNIT, rounded up."""
+_UNIT = 1 << 120  # weights of the assignment problem are whole numbers in units of 1/_UNIT, rounded up
 
 
 def pattern(sequence: Iterable[Hashable]) -> tuple[int, ...]:

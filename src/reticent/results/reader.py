@@ -172,7 +172,8 @@ class Result(Subject):
     def cumulative(self) -> CumulativeEstimate:
         """The cumulative histogram, of which quantiles are read; only for histograms."""
         answers = self.period.plan.answers
-        return cumulative(self.metric, [*self.by_round.values()], self.estimate.confidence, answers)
+        rounds, confidence = [*self.by_round.values()], self.estimate.confidence
+        return cumulative(self.metric, rounds, confidence, answers, self.estimate)
 
     @property
     def balance(self) -> Balance | None:

@@ -11,12 +11,20 @@ from reticent.dashboard.charts.bars import (
     measures,
     small_histogram,
 )
-from reticent.dashboard.charts.series import MANY, Line, Mark, RoundBar, key, reports_per_round, series, spark
-from reticent.dashboard.charts.small import small_bars
-from reticent.dashboard.charts.svg import DASHES, PALETTE, Scale, alone, tick_texts, ticks, time_ticks
+from reticent.dashboard.charts.series import (
+    MANY,
+    Line,
+    Mark,
+    RoundBar,
+    key,
+    reports_per_round,
+    series,
+    small_bars,
+    spark,
+)
+from reticent.dashboard.charts.svg import PALETTE, alone
 
 __all__ = [
-    "DASHES",
     "MANY",
     "PALETTE",
     "Bar",
@@ -25,7 +33,6 @@ __all__ = [
     "Mark",
     "Measure",
     "RoundBar",
-    "Scale",
     "alone",
     "compared",
     "cumulative",
@@ -38,7 +45,4 @@ __all__ = [
     "small_bars",
     "small_histogram",
     "spark",
-    "tick_texts",
-    "ticks",
-    "time_ticks",
 ]

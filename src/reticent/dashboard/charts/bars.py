@@ -1,4 +1,4 @@
-"""Charts of one round: shares per bucket and up to a value, with their intervals, and lengths to compare."""
+"""Charts of one period: shares per bucket and cumulative shares with their intervals, and lengths to compare."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ from reticent.dashboard.charts import svg
 from reticent.dashboard.charts.svg import NARROW, SPARK, WIDE, Frame, Scale
 from reticent.estimates import CumulativeEstimate, Quantile
 
-_WIDE, _NARROW = replace(WIDE, bottom=46), replace(NARROW, bottom=46)
-"""With room for a unit below the axis."""
+_WIDE, _NARROW = replace(WIDE, bottom=46), replace(NARROW, bottom=46)  # with room for a unit below the axis
 
 
 class BucketAxis:
-    """
-    Where each edge of the buckets lies: to scale where buckets are alike, else equally far apart.
-
-    Buckets without edges have names, one each.
-    """
+    """The place of each bucket edge: to scale where buckets are alike, else equally spaced. Labels have names."""
 
     def __init__(self, edges: Sequence[float], frame: Frame, names: Sequence[str] = ()) -> None:
         edges = edges or range(len(names) + 1)
@@ -32,12 +27,11 @@ class BucketAxis:
         scale = frame.horizontal(edges[0], edges[-1]) if self.even else frame.horizontal(0, len(edges) - 1)
         self.edges = edges
         self.places = [scale(edge if self.even else place) for place, edge in enumerate(edges)]
-        self.spans = list(pairwise(self.places))
-        """From where to where each bucket goes."""
+        self.spans = list(pairwise(self.places))  # from where to where each bucket goes
         self._frame = frame
 
     def at(self, value: float) -> float:
-        """Where a value lies, between the edges around it."""
+        """The place of a value, between the edges around it."""
         for (left, right), (start, end) in zip(pairwise(self.edges), self.spans, strict=True):
             if value <= right:
                 return Scale(left, right, start, end)(value)
@@ -75,7 +69,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """The buckets of the whole fleet, or of a tag, which has a name and a colour of its own."""
+    """The buckets of the whole fleet, or of a tag, with its name and colour."""
 
     bars: Sequence[Bar]
     name: str = ""
@@ -88,11 +82,7 @@ def histogram(edges: Sequence[float], bars: Sequence[Bar], label: str, unit: str
 
 
 def compared(edges: Sequence[float], groups: Sequence[Bars], label: str, unit: str) -> Markup:
-    """
-    Shares per bucket with simultaneous intervals; raw and Norm-Sub bars, of which CSS shows one kind.
-
-    Several groups stand below each other on the same scales, so that each bucket can be compared downwards.
-    """
+    """Shares per bucket with simultaneous intervals, raw and Norm-Sub (CSS shows one); groups share their scales."""
     every = [bar for group in groups for bar in group.bars]
     low = min(0.0, *(min(bar.value, bar.lower) for bar in every))
     high = max(max(bar.value, bar.upper, bar.projected) for bar in every)
@@ -166,8 +156,8 @@ def cumulative(below: CumulativeEstimate, quantiles: Sequence[Quantile], label: 
     """
     The share of devices at or below each value, in its band, with quantiles read off the band.
 
-    Between two edges nothing is known but that the share does not fall: so the lower edge of the band keeps
-    the height of the edge before, and the upper one has that of the edge after. Estimates stand at the edges.
+    Between two edges only this is known: the share does not fall. So the lower end of the band keeps the height of the
+    edge before, and the upper end has that of the edge after. Estimates stand at the edges.
     """
     known = [share for share in below.values if not isnan(share)]
 
@@ -214,18 +204,17 @@ def cumulative(below: CumulativeEstimate, quantiles: Sequence[Quantile], label: 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One way an estimate may be off: how far, in words, drawn how."""
+    """One reason why an estimate may be off: how far, in words, and how it is drawn."""
 
     name: str
     about: str
-    """What the name means, where there is room for it."""
     reach: float
     text: str
     kind: str
 
 
 def measures(rows: Sequence[Measure], label: str) -> Markup:
-    """Lengths under each other, to compare how far an estimate may be off, and why."""
+    """Lengths below each other, to compare how far an estimate may be off, and why."""
 
     def draw(frame: Frame) -> Markup:
         scale = frame.horizontal(0, max(row.reach for row in rows) or 1)
@@ -244,7 +233,7 @@ def measures(rows: Sequence[Measure], label: str) -> Markup:
 
 
 def gauge(value: float, lower: float, upper: float, top: float, label: str) -> Markup:
-    """Where in the whole range an estimate is, and how much of the range its interval leaves open."""
+    """Where in the whole range an estimate is, and how much of the range its interval covers."""
     frame = Frame(360, 22, top=0, bottom=0, left=6, right=6, name="gauge")
     place = frame.horizontal(0, top)
     needle = place(min(max(value, 0.0), top))

@@ -1,4 +1,4 @@
-"""Charts over time: lines that never go without the band of their interval, and reports per round."""
+"""Charts over time: lines, each with the band of its interval, and reports per round."""
 
 from __future__ import annotations
 
@@ -12,22 +12,15 @@ from reticent.dashboard.charts import svg
 from reticent.dashboard.charts.svg import NARROW, SPARK, WIDE, Frame, Scale
 from reticent.dashboard.labels import span
 
-FEW = 45
-"""Up to so many periods, each has a marker."""
-MANY = 150
-"""Beyond so many periods a chart is drawn coarser, without tooltips, and each line in a strip of its own."""
-SPREAD = 8
-"""Markers on a line with more periods than that, where lines must be told apart."""
+FEW = 45  # up to so many periods, each has a marker
+MANY = 150  # more periods are drawn coarser, without tooltips, and each line in its own strip
+SPREAD = 8  # markers on a line with more than `FEW` periods, where lines must be distinguished
 STRIP, SHORT_STRIP, BETWEEN = 130, 84, 20
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """
-    One period on a chart: a value, its interval, and what is said about it; hollow and dashed while open.
-
-    A mark whose value is nan is an interval alone, which holds for the whole of its period: it is drawn as a step.
-    """
+    """One period on a chart, hollow while open; a nan value means an interval alone, which is drawn as a step."""
 
     start: int
     end: int
@@ -45,7 +38,7 @@ class Mark:
 
     @property
     def stepped(self) -> bool:
-        """Whether there is no value, but an interval."""
+        """Whether there is an interval without a value."""
         return isnan(self.value)
 
 
@@ -55,14 +48,12 @@ class Line:
 
     marks: Sequence[Mark]
     name: str = ""
-    shade: int = 0
-    """Which colour, dashes and marker; those of a tag are always the same."""
-    shown: bool = True
-    """Whether it is visible at first."""
+    shade: int = 0  # colour, dashes and marker; those of a tag are always the same
+    shown: bool = True  # whether it is visible at first
 
 
 def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
-    """A chart of some lines over time, in both sizes. Long lines that are compared stand below each other."""
+    """A chart of some lines over time, in both sizes. Long lines that are compared are stacked."""
     marks = sorted((mark for drawn in lines for mark in drawn.marks), key=lambda mark: mark.start)
     ends = _ends(marks, from_zero=True)
     many = max(len(drawn.marks) for drawn in lines) > MANY
@@ -107,7 +98,7 @@ def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
 
 
 def spark(marks: Sequence[Mark], label: str, frame: Frame = SPARK) -> Markup:
-    """A small chart without axes: the shape, and how sure it is."""
+    """A small chart without axes."""
     times, levels = frame.horizontal(marks[0].start, marks[-1].end), frame.vertical(*_ends(marks))
     parts = [_line(Line(marks), times, levels, False, "spark")]
     sealed = [mark for mark in marks if not mark.open]
@@ -117,7 +108,7 @@ def spark(marks: Sequence[Mark], label: str, frame: Frame = SPARK) -> Markup:
 
 
 def key(shade: int) -> Markup:
-    """How a line looks, for a legend: its colour, dashes and marker."""
+    """A line's colour, dashes and marker, for a legend."""
     drawn = svg.line(0, 6, 30, 6, "middle") + svg.marker(15, 6, "dot", shade)
     return Markup(  # noqa: S704
         '<svg class="chart key-line" viewBox="0 0 30 12" aria-hidden="true">'
@@ -126,7 +117,7 @@ def key(shade: int) -> Markup:
 
 
 def _ends(marks: Sequence[Mark], from_zero: bool = False) -> tuple[float, float]:
-    """The lowest and the highest that is drawn, down to 0 where that is wanted and not far."""
+    """The lowest and the highest that is drawn, down to 0 where that is wanted and near."""
     ends = [end for mark in marks for end in (mark.value, mark.lower, mark.upper) if not isnan(end)]
     low, high = min(ends), max(ends)
     if from_zero and 0 < low < 0.6 * high:
@@ -136,7 +127,7 @@ def _ends(marks: Sequence[Mark], from_zero: bool = False) -> tuple[float, float]
 
 def runs(marks: Sequence[Mark]) -> list[list[Mark]]:
     """
-    Marks of rounds that follow each other without a gap, version by version.
+    Marks of consecutive rounds, version by version.
 
     >>> marks = [Mark(start, start + 1, 0, 0, 0) for start in (0, 1, 3)]
     >>> [len(run) for run in runs(marks)]
@@ -160,11 +151,11 @@ def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str) ->
     every = 1 if count <= FEW else -(-count // SPREAD) if several and count <= MANY else 0
     parts = []
     for run in runs(drawn.marks):
-        if run[0].stepped:
-            parts += [_steps(list(marks), times, levels, size) for marks in _by_state(run)]
-            continue
         sealed = [mark for mark in run if not mark.open]
         provisional = [mark for mark in run if mark.open]
+        if run[0].stepped:
+            parts += [_steps(marks, times, levels, size) for marks in (sealed, provisional) if marks]
+            continue
         parts.append(_stretch(sealed, times, levels, "", at_once, size))
         if provisional:
             parts.append(_stretch(sealed[-1:] + provisional, times, levels, " open", 1, size))
@@ -180,13 +171,6 @@ def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str) ->
     return f'<g class="line shade-{drawn.shade}{hidden}"{name}>{"".join(parts)}</g>'
 
 
-def _by_state(run: Sequence[Mark]) -> Iterator[list[Mark]]:
-    for state in (False, True):
-        marks = [mark for mark in run if mark.open is state]
-        if marks:
-            yield marks
-
-
 def _steps(marks: Sequence[Mark], times: Scale, levels: Scale, size: str) -> str:
     """An interval that holds for the whole of each period: a band of steps, with both of its edges."""
     kind = " open" if marks[0].open else ""
@@ -197,10 +181,7 @@ def _steps(marks: Sequence[Mark], times: Scale, levels: Scale, size: str) -> str
 
 
 def _stretch(marks: Sequence[Mark], times: Scale, levels: Scale, kind: str, at_once: int, size: str) -> str:
-    """
-    A band and the line in it. Where several marks share a place, the band has room for all of their intervals, and
-    the line goes through the least and the greatest of their values.
-    """
+    """A band and the line in it; marks that share a place get the band of all, and a line from least to greatest."""
     if len(marks) < 2:
         return ""
     groups = [marks[place : place + at_once] for place in range(0, len(marks), at_once)]
@@ -230,20 +211,44 @@ class RoundBar:
 
 
 def reports_per_round(rounds: Sequence[RoundBar], label: str) -> Markup:
-    """How many reports came in each round; open rounds are hollow."""
+    """Reports per round; open rounds are hollow."""
     values = svg.ticks(0, max(1, *(bar.reports for bar in rounds)), 4)
 
     def draw(base: Frame) -> Markup:
         levels = base.vertical(values[0], values[-1])
         frame, rules = svg.grid(base, levels, values, "reports")
         times = frame.horizontal(rounds[0].start, rounds[-1].end)
-        parts = [rules, svg.time_axis(frame, times)]
-        for bar in rounds:
-            left, right, top = times(bar.start), times(bar.end), levels(bar.reports)
-            gap = min(2.0, (right - left) * 0.2)
-            kind = "bar open" if bar.open else "bar"
-            parts.append(svg.rect(left + gap / 2, top, right - left - gap, frame.floor - top, kind))
-            parts.append(svg.rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip))
+        parts = [rules, svg.time_axis(frame, times), *_bars(rounds, frame, times, levels)]
         return frame.chart("reports", label, parts)
 
     return svg.both(draw, replace(WIDE, height=240), replace(NARROW, height=220))
+
+
+_SMALL = Frame(480, 110, top=20, right=4, bottom=22, left=4, name="small")
+
+
+def small_bars(
+    bars: Sequence[RoundBar], label: str, unit: str = "", usual: float = 0.0, shade: int = 0
+) -> Markup:
+    """Bars without an axis: the highest is labelled, and a dashed line is the usual number."""
+    highest = max(1.0, usual, *(bar.reports for bar in bars))
+    times, levels = _SMALL.horizontal(bars[0].start, bars[-1].end), _SMALL.vertical(0, highest)
+    parts = [
+        svg.text(_SMALL.left, 12, f"{svg.tick_texts([highest])[0]} {unit}".strip(), "unit"),
+        svg.line(_SMALL.left, _SMALL.floor, _SMALL.width - _SMALL.right, _SMALL.floor, "zero"),
+    ]
+    parts += _bars(bars, _SMALL, times, levels)
+    if usual:
+        y = levels(usual)
+        parts.append(svg.line(_SMALL.left, y, _SMALL.width - _SMALL.right, y, "usual"))
+    parts.append(svg.time_axis(_SMALL, times, margin=30))
+    return _SMALL.chart(f"reports small shade-{shade}", label, parts)
+
+
+def _bars(bars: Sequence[RoundBar], frame: Frame, times: Scale, levels: Scale) -> Iterator[str]:
+    for bar in bars:
+        left, right, top = times(bar.start), times(bar.end), levels(bar.reports)
+        gap, kind = min(2.0, (right - left) * 0.2), "bar open" if bar.open else "bar"
+        if bar.reports:
+            yield svg.rect(left + gap / 2, top, right - left - gap, frame.floor - top, kind)
+        yield svg.rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip)

@@ -1,4 +1,4 @@
-"""What charts are made of: scales and ticks, the frame they are drawn in, pieces of SVG with escaped text."""
+"""The parts of charts: scales and ticks, frames, and SVG elements with escaped text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """Where a value lies."""
+        """The pixel of a value."""
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
@@ -57,7 +57,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 def tick_texts(values: Sequence[float]) -> list[str]:
     """
-    Ticks as they are written: all with as many decimals as the step needs, millions as M.
+    Tick labels: all with as many decimals as the step needs, millions as M.
 
     >>> tick_texts([0, 2.5, 5]), tick_texts([0, 500_000, 1_000_000])
     (['0', '2.5', '5'], ['0', '0.5 M', '1 M'])
@@ -98,7 +98,7 @@ def time_ticks(start: float, end: float, most: int) -> list[tuple[float, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The size of a chart and the room it keeps for labels; CSS shows the wide or the narrow one."""
+    """The size of a chart and its margins for labels; CSS shows the wide or the narrow one."""
 
     width: int
     height: int
@@ -110,7 +110,7 @@ class Frame:
 
     @property
     def floor(self) -> int:
-        """Where the lower axis is."""
+        """The height of the lower axis."""
         return self.height - self.bottom
 
     def vertical(self, low: float, high: float) -> Scale:
@@ -122,7 +122,7 @@ class Frame:
         return Scale(low, high, start=self.left, end=self.width - self.right)
 
     def chart(self, kind: str, label: str, parts: Iterable[str]) -> Markup:
-        """The whole SVG; the label is what a screen reader says. All text in the parts is escaped by now."""
+        """The whole SVG; a screen reader says the label. All text in the parts is escaped by now."""
         opening = (
             f'<svg class="chart {kind} {self.name}" viewBox="0 0 {self.width} {self.height}" role="img" '
             f'aria-label="{escape(label)}" xmlns="http://www.w3.org/2000/svg">'
@@ -204,7 +204,7 @@ def dot(x: float, y: float, kind: str, radius: float = 3) -> str:
 
 
 def marker(x: float, y: float, kind: str, shade: int, radius: float = 3.2) -> str:
-    """A mark whose form goes with the colour: circle, square, triangle or diamond."""
+    """A mark whose shape goes with the colour: circle, square, triangle or diamond."""
     form, r = shade % 4, radius
     if form == 0:
         return dot(x, y, kind, r)
@@ -243,7 +243,7 @@ def grid(base: Frame, scale: Scale, values: Sequence[float], unit: str) -> tuple
 
 
 def axis_below(frame: Frame, labels: Iterable[tuple[float, str]], margin: int = 24) -> str:
-    """Ticks and their labels below a chart; one that is so near to the right end is drawn to its left."""
+    """Ticks and their labels below a chart; one near the right end is drawn to its left."""
     parts = []
     for x, content in labels:
         parts.append(line(x, frame.floor, x, frame.floor + 5, "tick"))
@@ -253,7 +253,7 @@ def axis_below(frame: Frame, labels: Iterable[tuple[float, str]], margin: int = 
 
 
 def time_axis(frame: Frame, times: Scale, margin: int = 24) -> str:
-    """Labels of as many times as fit below a chart."""
+    """As many time labels as fit below a chart."""
     most = max(2, (frame.width - frame.left - frame.right) // 72)
     return axis_below(
         frame, [(times(at), content) for at, content in time_ticks(times.low, times.high, most)], margin

@@ -46,7 +46,7 @@
     } catch (error) {
       if (error.name === "AbortError") return;
       fault.hidden = false;
-      fault.textContent = "The collector does not answer. The figures below are those before.";
+      fault.textContent = "The collector does not answer. The figures below are the previous ones.";
     }
     figures.removeAttribute("aria-busy");
   };

@@ -1,4 +1,4 @@
-"""What stands on each page: all numbers for its twin; labels and charts for its template."""
+"""The content of each page: all numbers for its twin; labels and charts for its template."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from reticent.dashboard.charts import Line, Mark
 from reticent.dashboard.points import Point
 from reticent.estimates import HistogramEstimate, Quantile, Unit, places
 from reticent.plan import Metric, Plan
-from reticent.results import Change, usual_every
+from reticent.results import Change
 
 Twin = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A chart that can be had as a file: its title, and the names and looks of its lines."""
+    """A chart that can be downloaded: its title, and the names and shades of its lines."""
 
     chart: Markup
     title: str
@@ -31,17 +31,15 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One page: its template with what is shown, and the JSON twin that has the same numbers in full."""
+    """One page: its template with what is shown, and the JSON twin with the same numbers in full."""
 
     template: str
     title: str
-    twin: Twin | Callable[[], Twin]
-    """Made when it is asked for, where it is large."""
+    twin: Twin | Callable[[], Twin]  # computed on demand where it is large
     shown: Mapping[str, Any]
     refresh: bool | int = False
     """Whether rounds are open, so that a page that stays open should look again soon; or after how many seconds."""
-    pictures: Mapping[str, Picture] = field(default_factory=dict)
-    """Its charts, by the name that an address has for them."""
+    pictures: Mapping[str, Picture] = field(default_factory=dict)  # its charts, by their name in addresses
 
 
 _LEADS = {
@@ -50,19 +48,31 @@ _LEADS = {
     "choice": "devices that chose:",
     "flag": "devices where it happened:",
 }
-"""What stands before the figure of a metric, by its kind."""
 _LEAD_OF_PRESENT = "median of devices with a value"
 TRENDS = {"mean": "mean", "histogram": "median", "choice": "share that chose", "flag": "share"}
 """What is followed from round to round, by kind."""
 
 
-def period_name(plan: Plan, every: str | None = None) -> str:
-    """What a figure of a plan is of: the period asked for, or the usual one."""
-    return every or usual_every(plan)
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """What every twin about a plan has."""
+    return {
+        "name": plan.name,
+        "version": plan.version,
+        "owner": plan.owner,
+        "expires": plan.expires.isoformat() if plan.expires else None,
+        "round_seconds": plan.round_seconds,
+        "window_rounds": plan.answers.window or None,
+    }
+
+
+def metric_facts(metric: Metric) -> dict[str, Any]:
+    """What every twin about a metric has."""
+    names = ("name", "kind", "unit", "description")
+    return {name: getattr(metric, name) for name in names}
 
 
 def unit_of(points: Sequence[Point]) -> Unit:
-    """The unit in which all of these points are said; medians are said in that of the edges."""
+    """The unit of all of these points; medians have that of the edges."""
     if points and isinstance(points[0].estimate, Quantile):
         return edge_unit(points[0].metric)
     largest = max(
@@ -72,7 +82,7 @@ def unit_of(points: Sequence[Point]) -> Unit:
 
 
 def edge_unit(metric: Metric) -> Unit:
-    """The unit of the edges of buckets: a larger one than the plan's where all edges are short numbers in it."""
+    """The unit of bucket edges: a larger one than the plan's where all edges are short numbers in it."""
     edges = [float(edge) for edge in metric.mechanism.points]
     unit = Unit.of(metric.unit, edges[-1])
     short = all(float(f"{edge / unit.size:.4g}") == edge / unit.size for edge in edges)
@@ -80,20 +90,14 @@ def edge_unit(metric: Metric) -> Unit:
 
 
 def headline(point: Point) -> dict[str, Any]:
-    """
-    A point as it is read: how much, how sure, of how many, when.
-
-    `outside` says whether the unbiased value lies outside its own interval, which was cut to the possible
-    range.
-    """
+    """A point as text; `outside`: the unbiased value is outside its interval, which is cut to the possible range."""
     estimate, half_width, metric = point.shown, point.half_width, point.metric
     unit = unit_of([point])
     if isinstance(estimate, Quantile):
         edges = [float(edge) for edge in metric.mechanism.points]
         inside = sum(estimate.lower <= edge < estimate.upper for edge in edges)
         certainty = labels.certainty_of_median(inside, len(edges) - 1)
-        low, high = edge_texts(point, unit)
-        value, outside = f"between {low} and {high}", False
+        value, outside = f"between {interval(point, unit, ' and ')}", False
     else:
         certainty = labels.certainty(estimate.value, estimate.lower, estimate.upper, half_width)
         value = Unit(unit.size).figure(estimate.value, half_width)
@@ -116,27 +120,16 @@ def headline(point: Point) -> dict[str, Any]:
     }
 
 
-def edge_texts(point: Point, unit: Unit) -> tuple[str, str]:
-    """The ends of a median's interval: edges of buckets, which are exact."""
-    return (
-        labels.rounded(point.shown.lower / unit.size, 6),
-        labels.rounded(point.shown.upper / unit.size, 6),
-    )
-
-
-def interval(point: Point, unit: Unit) -> str:
-    """Both ends of a point's interval, without the unit."""
-    estimate = point.shown
-    ends = (
-        edge_texts(point, unit)
-        if isinstance(estimate, Quantile)
-        else unit.ends(estimate.lower, estimate.upper)
-    )
-    return " to ".join(ends)
+def interval(point: Point, unit: Unit, between: str = " to ") -> str:
+    """Both ends of a point's interval, without the unit; those of a median are edges of buckets, which are exact."""
+    ends = point.shown.lower, point.shown.upper
+    if isinstance(point.shown, Quantile):
+        return between.join(labels.rounded(end / unit.size, 6) for end in ends)
+    return between.join(unit.ends(*ends))
 
 
 def mark(point: Point, name: str = "", unit: Unit | None = None, tip: bool = True) -> Mark:
-    """A point on a chart, in a unit of the chart; its tooltip starts with the name of its line, if it has one."""
+    """A point on a chart, in the chart's unit; its tooltip starts with the name of its line, if any."""
     size = unit.size if unit else 1.0
     estimate = point.shown
     value = nan if isinstance(estimate, Quantile) else estimate.value / size
@@ -152,11 +145,7 @@ def mark(point: Point, name: str = "", unit: Unit | None = None, tip: bool = Tru
 
 
 def zoomable(lines: Sequence[Line]) -> str:
-    """
-    Long lines as a script draws them: times, and per line its name, shade, values, lower and upper ends.
-
-    Empty where lines are short: the server's drawing has tooltips then. Numbers have as many digits as can be seen.
-    """
+    """Long lines for the script: times, and per line name, shade, values, lower and upper ends. Short ones: ""."""
     if max(len(line.marks) for line in lines) <= charts.MANY:
         return ""
     marks = [mark for line in lines for mark in line.marks]
@@ -179,7 +168,7 @@ def zoomable(lines: Sequence[Line]) -> str:
 
 
 def change_shown(change: Change | None) -> dict[str, Any] | None:
-    """A change in a few words; the buckets of a histogram are counted."""
+    """A change in a few words; of a histogram, the number of changed buckets."""
     if change is None:
         return None
     words, _, part = change.words.partition(" (")
@@ -195,7 +184,7 @@ def change_shown(change: Change | None) -> dict[str, Any] | None:
 
 
 def every_choices(plan: Plan) -> list[str]:
-    """The periods that figures of a plan can be of."""
+    """The periods that figures of a plan can have."""
     calendar = [(86_400, "day"), (7 * 86_400, "week"), (28 * 86_400, "month")]
     fitting = [name for seconds, name in calendar if plan.round_seconds <= seconds]
     return [*fitting, *(["window"] if plan.answers.sampled else []), "round"]

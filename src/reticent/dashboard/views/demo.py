@@ -1,4 +1,4 @@
-"""The demo's own page: the truth, which no collector ever sees, beside what the bits say."""
+"""The demo's own page: the truth, which no collector ever sees, beside the estimates."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from reticent.results import Result, Results
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What is true of a round: the mean, or the share of each bucket, of every metric."""
+    """The truth of a round: the mean, or the share of each bucket, of every metric."""
 
     round: int
     of: Mapping[str, Sequence[float]]
 
 
 def demo_page(results: Results, truths: Sequence[Truth]) -> View:
-    """Truth beside estimates, of the only plan there is; it is looked at again every second."""
+    """Truth beside estimates, of the only plan there is; it reloads every second."""
     plan = next(iter(results.plans().values()))
     true_of = {truth.round: truth.of for truth in truths}
     rows: list[tuple[Result, Sequence[float], Sequence[Estimate]]] = []

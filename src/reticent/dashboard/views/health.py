@@ -1,65 +1,41 @@
-"""The collector's health: what each number means, and when to worry."""
+"""The collector's health: its numbers with their meaning, its keys, and the recent rounds and day as charts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any, NamedTuple
 
 from reticent.collector import LATELY_SECONDS, Health
-from reticent.dashboard import labels
+from reticent.collector.history import SLOT_SECONDS, Slot
+from reticent.dashboard import charts, labels
 from reticent.dashboard.views import View
-from reticent.dashboard.views.over_time import over_time
 from reticent.errors import StoreError
 from reticent.results import Result, Results, Subject
 
-LOOKED_AT = 4
-"""Latest rounds of each plan that are held against chance."""
-MOST_KEYS = 50
-"""As many keys as the page shows; its twin has all of them."""
-_NUMBERS = (
-    "version",
-    "store",
-    "uptime_seconds",
-    "requests",
-    "accepted",
-    "duplicate",
-    "late",
-    "commit_p50_ms",
-    "commit_p99_ms",
-    "queue",
-    "open_reports",
-    "memory_bytes",
-    "rate",
-)
-"""What the twin has as the collector says it."""
-
-
-def newest_uneven(results: Results) -> list[Result] | None:
-    """The newest uneven round of each histogram; None when the store cannot be read just now."""
-    newest: dict[tuple[str, str], Result] = {}
-    try:
-        for plan in sorted(results.plans()):
-            for result in results.uneven(plan, LOOKED_AT):
-                newest.setdefault((plan, result.metric.name), result)
-    except StoreError:
-        return None
-    return list(newest.values())
+LOOKED_AT = 4  # latest rounds of each plan that are tested against chance
+MOST_KEYS = 50  # on the page; its twin has all of them
+ROUNDS = 60
+MOST_PLANS = 20
+SETTLED_SECONDS = 120  # after the grace, by which a round should be sealed
+_NUMBERS = ("version", "store", "uptime_seconds", "requests", "accepted", "duplicate", "late")
+_NUMBERS_NOW = ("commit_p50_ms", "commit_p99_ms", "queue", "open_reports", "memory_bytes", "rate")
 
 
 def health_page(health: Health, results: Results) -> View:
     """The page of the collector itself."""
     uneven = newest_uneven(results)
     time_shown, time_twin = over_time(health, results)
-    health = replace(health, uneven=None if uneven is None else tuple(uneven))
     unevens = [_uneven(result) for result in uneven or ()]
-    worries = [line.name for _, lines in LINES for line in lines if line.worried(health)]
+    sections = _sections(health, uneven)
+    worries = [row.name for rows in sections.values() for row in rows if row.worried]
     worries += ["Seal delay"] if time_shown["overdue"] else []
     return View(
         template="health.html",
         title="Health",
         twin={
-            **{name: getattr(health, name) for name in _NUMBERS},
+            **{name: getattr(health, name) for name in (*_NUMBERS, *_NUMBERS_NOW)},
             "rejected": dict(health.rejected),
             "keys": [asdict(key) for key in health.keys],
             "uneven": None if uneven is None else [twin for _, twin in unevens],
@@ -67,10 +43,9 @@ def health_page(health: Health, results: Results) -> View:
             "over_time": time_twin,
         },
         shown={
-            "health": health,
-            "sections": LINES,
+            "sections": sections,
             "rejected": sorted(health.rejected.items(), key=lambda item: (-item[1], item[0])),
-            "keys": key_rows(health),
+            "keys": _key_rows(health),
             "other_keys": max(0, len(health.keys) - MOST_KEYS),
             "uneven": [shown for shown, _ in unevens],
             "uneven_means": labels.UNEVEN_MEANS,
@@ -81,23 +56,33 @@ def health_page(health: Health, results: Results) -> View:
     )
 
 
+def newest_uneven(results: Results) -> list[Result] | None:
+    """The newest uneven round of each histogram; None when the store cannot be read."""
+    newest: dict[tuple[str, str], Result] = {}
+    try:
+        for plan in sorted(results.plans()):
+            for result in results.uneven(plan, LOOKED_AT):
+                newest.setdefault((plan, result.metric.name), result)
+    except StoreError:
+        return None
+    return list(newest.values())
+
+
 def _uneven(result: Result) -> tuple[dict[str, str], dict[str, Any]]:
-    """A histogram whose reports chance does not explain, as it is shown and for the twin."""
-    balance = result.balance
+    """A histogram whose reports chance does not explain, for the page and for the twin."""
+    balance, at = result.balance, labels.address(result.start, "round")
     shown = {
         "name": f"{result.plan} / {result.metric.name}",
-        "path": f"/plans/{result.plan}/metrics/{result.metric.name}"
-        f"?every=round&at={labels.address(result.start, 'round')}",
+        "path": f"/plans/{result.plan}/metrics/{result.metric.name}?every=round&at={at}",
         "when": labels.span(result.start, result.end),
         "state": result.state,
         "sentence": labels.uneven(result.metric, balance) if balance else "",
     }
-    twin = {**Subject.to_dict(result), **(balance.to_dict() if balance else {})}
-    return shown, twin
+    return shown, {**Subject.to_dict(result), **(balance.to_dict() if balance else {})}
 
 
-def key_rows(health: Health) -> list[dict[str, str]]:
-    """The busiest keys as lines of a table; a collector up for less than lately got it in less."""
+def _key_rows(health: Health) -> list[dict[str, str]]:
+    """The busiest keys as rows; a collector up for less than five minutes got its reports in less."""
     seconds = max(1.0, min(LATELY_SECONDS, health.uptime_seconds))
     total = sum(key.reports for key in health.keys)
     lately = sum(key.reports_lately for key in health.keys)
@@ -119,149 +104,188 @@ def key_rows(health: Health) -> list[dict[str, str]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the page: how it is shown, what it means, when to worry."""
+class Row(NamedTuple):
+    """A number of the page: its value, what it means, when to worry, and whether to."""
 
     name: str
-    shown: Callable[[Health], str]
+    value: str
     means: str
     worry: str = ""
-    worried: Callable[[Health], bool] = lambda health: False
+    worried: bool = False
 
 
-def _with_share(health: Health, count: int) -> str:
-    return f"{count:,} ({labels.percent(health.share(count))})" if count else "0"
+def _sections(health: Health, uneven: Sequence[Result] | None) -> dict[str, list[Row]]:
+    def with_share(count: int) -> str:
+        return f"{count:,} ({labels.percent(health.share(count))})" if count else "0"
+
+    limited = sum(key.limited_lately for key in health.keys)
+    p50, p99 = (labels.rounded(time, 2) for time in (health.commit_p50_ms, health.commit_p99_ms))
+    memory = labels.size(health.memory_bytes)
+    if health.open_reports:
+        memory += f", {health.memory_bytes / health.open_reports:,.0f} bytes per report"
+    reports = [
+        Row(
+            "Accepted",
+            f"{health.accepted:,}",
+            "New reports that are durable in the store, and counted exactly once.",
+            "it does not grow for longer than a round although devices are running.",
+        ),
+        Row(
+            "Duplicate",
+            with_share(health.duplicate),
+            "Reports that were stored already: a device missed the response and sent again, or a client replays "
+            "reports. Harmless: a report is counted once.",
+            "it is above 10 %: responses get lost, time-outs are too short, or a client replays reports. "
+            "The table of keys shows which keys send most.",
+            health.share(health.duplicate) > 0.1,
+        ),
+        Row(
+            "Late",
+            with_share(health.late),
+            "Reports that came after the grace of their round. They are not counted.",
+            "it is above 1 %: the grace is too short for these devices, or their clocks are wrong.",
+            health.share(health.late) > 0.01,
+        ),
+        Row(
+            "Rejected",
+            with_share(health.refused),
+            "Other refused requests, or reports of a batch. The table below lists the reasons, late included.",
+            "it is above 1 %: an old plan in the field, a wrong key, or a client that probes the interface.",
+            health.share(health.refused) > 0.01,
+        ),
+        Row("Requests", f"{health.requests:,}", "POST requests; one may carry many reports."),
+    ]
+    senders = [
+        Row(
+            "Over the rate",
+            f"{limited:,} in the last 5 min" if health.rate else "no limit is set",
+            "Requests refused because their key exceeded --rate. Devices send again later.",
+            "it is above 0: more devices use a key than it was made for, or a client floods the collector.",
+            limited > 0,
+        ),
+        Row(
+            "Cohorts",
+            "unknown" if uneven is None else f"{len(uneven):,} uneven" if uneven else "even",
+            "Devices draw at random which rows of a histogram they answer. The latest rounds are tested against "
+            "chance, with at most one false alarm in a million each. A false answer, and so any lie about a mean, "
+            "leaves no trace: the page of each metric says how far such lies can move it.",
+            "any is uneven: a client chooses cohorts to push a bucket, or draws them wrongly.",
+            bool(uneven),
+        ),
+    ]
+    now = [
+        Row(
+            "Commit",
+            f"{p50} ms, 1 % above {p99} ms",
+            "Duration of a commit: median and slowest 1 % of the latest 4,096. A report waits for the commit "
+            "under way, then for its own.",
+            "the slowest 1 % take more than 250 ms: the disk or the database is too slow or too busy.",
+            health.commit_p99_ms > 250,
+        ),
+        Row(
+            "Waiting",
+            f"{health.queue:,}",
+            "Reports that wait for the next commit.",
+            "it is above 10,000, or grows: reports arrive faster than they can be written.",
+            health.queue > 10_000,
+        ),
+        Row(
+            "Open reports",
+            f"{health.open_reports:,}",
+            "Reports in rounds that are not sealed yet; their ids are in memory, to detect duplicates.",
+            "it grows from day to day: rounds are not being sealed.",
+        ),
+        Row(
+            "Memory",
+            memory,
+            "Memory of open rounds: ids, and answers not yet added up. The process and its caches come on top.",
+            "it approaches the machine's memory: fewer open rounds (a shorter grace) need less.",
+        ),
+    ]
+    itself = [
+        Row(
+            "Uptime",
+            labels.duration(health.uptime_seconds),
+            "Time since the last start. The counts above began at 0 then; no acknowledged report is lost.",
+            "it is shorter than expected: the collector restarts by itself.",
+        ),
+        Row("Store", health.store, "Storage of rounds and counts."),
+        Row("Version", health.version, "The version of reticent."),
+    ]
+    return {
+        "Reports since start": reports,
+        "Who sends": senders,
+        "Right now": now,
+        "This collector": itself,
+    }
 
 
-LINES: list[tuple[str, list[Line]]] = [
-    (
-        "Reports since start",
-        [
-            Line(
-                "Accepted",
-                lambda health: f"{health.accepted:,}",
-                "New reports that are durable in the store and will be counted exactly once.",
-                "It stands still for longer than a round although devices are running.",
-            ),
-            Line(
-                "Duplicate",
-                lambda health: _with_share(health, health.duplicate),
-                "Reports that were there already: a device did not hear the answer and sent again, or "
-                "someone replays what it saw. Harmless either way: a report counts once.",
-                "More than 10 %: answers get lost on the way back, time-outs are too short, or someone "
-                "replays reports; the table of keys shows who sends far more than the others.",
-                lambda health: health.share(health.duplicate) > 0.1,
-            ),
-            Line(
-                "Late",
-                lambda health: _with_share(health, health.late),
-                "Reports whose round took no more when they came: its grace was over. They are not counted.",
-                "More than 1 %: the grace is too short for these devices, or their clocks are wrong.",
-                lambda health: health.share(health.late) > 0.01,
-            ),
-            Line(
-                "Rejected",
-                lambda health: _with_share(health, health.refused),
-                "What else was refused: whole requests, or single reports of a batch. The table below has "
-                "the reasons, late ones among them.",
-                "More than 1 %: an old plan in the field, a wrong key, or someone who tries things out.",
-                lambda health: health.share(health.refused) > 0.01,
-            ),
-            Line(
-                "Requests",
-                lambda health: f"{health.requests:,}",
-                "POSTs that came; one may carry many reports.",
-            ),
-        ],
-    ),
-    (
-        "Who sends",
-        [
-            Line(
-                "Over the rate",
-                lambda health: (
-                    f"{sum(key.limited_lately for key in health.keys):,} in the last 5 min"
-                    if health.rate
-                    else "no limit is set"
-                ),
-                "Requests that were refused because their key sent more than --rate allows. Devices send "
-                "again later.",
-                "Any: a key is used by more devices than it was made for, or someone floods the collector.",
-                lambda health: any(key.limited_lately for key in health.keys),
-            ),
-            Line(
-                "Cohorts",
-                lambda health: (
-                    "unknown"
-                    if health.uneven is None
-                    else f"{len(health.uneven):,} uneven"
-                    if health.uneven
-                    else "even"
-                ),
-                "Devices draw at random what their histogram answers are about. The latest rounds are held "
-                "against chance, with at most one false alarm in a million for each. A lie about an answer, "
-                "and so any lie about a mean, leaves no trace: each metric's page says how far lies reach.",
-                "Any is uneven: someone picks cohorts to push a bucket, or a client draws them wrongly.",
-                lambda health: bool(health.uneven),
-            ),
-        ],
-    ),
-    (
-        "Right now",
-        [
-            Line(
-                "Commit",
-                lambda health: (
-                    f"{labels.rounded(health.commit_p50_ms, 2)} ms, "
-                    f"1 % above {labels.rounded(health.commit_p99_ms, 2)} ms"
-                ),
-                "Time that the store takes for a commit: median and slowest 1 % of the latest 4,096. A "
-                "report waits for the one under way, and then for its own.",
-                "The slowest 1 % above 250 ms: the disk or the database is too slow or too busy.",
-                lambda health: health.commit_p99_ms > 250,
-            ),
-            Line(
-                "Waiting",
-                lambda health: f"{health.queue:,}",
-                "Reports that wait for the next commit.",
-                "More than 10,000, or more at every look: reports come faster than they can be written.",
-                lambda health: health.queue > 10_000,
-            ),
-            Line(
-                "Open reports",
-                lambda health: f"{health.open_reports:,}",
-                "Reports in rounds that are not sealed yet; their ids are in memory, to tell repeats by.",
-                "It grows from day to day: rounds are not being sealed.",
-            ),
-            Line(
-                "Memory",
-                lambda health: (
-                    labels.size(health.memory_bytes)
-                    + (
-                        f", {health.memory_bytes / health.open_reports:,.0f} bytes a report"
-                        if health.open_reports
-                        else ""
-                    )
-                ),
-                "What open rounds take: ids, and answers that are not yet added up. The process itself and "
-                "remembered counts come on top.",
-                "It comes near the machine's: fewer open rounds (a shorter grace) need less.",
-            ),
-        ],
-    ),
-    (
-        "This collector",
-        [
-            Line(
-                "Up for",
-                lambda health: labels.duration(health.uptime_seconds),
-                "Time since the last start. Counts above begin at 0 then; nothing acknowledged is lost.",
-                "Less than you think: it restarts by itself.",
-            ),
-            Line("Store", lambda health: health.store, "Where rounds rest."),
-            Line("Version", lambda health: health.version, "The version of reticent."),
-        ],
-    ),
-]
-"""Sections of the page, each with its lines."""
+# Over time
+
+_SLOTS = {
+    "accepted": ("Accepted", "reports per 10 minutes", 0),
+    "duplicate": ("Duplicate", "reports that were stored already, per 10 minutes", 4),
+    "late": ("Late", "reports after the grace of their round, per 10 minutes", 1),
+    "refused": ("Refused", "requests or reports refused for other reasons, per 10 minutes", 3),
+    "seal_delay": ("Seal delay", "seconds from the end of the grace to the seal, longest per 10 minutes", 2),
+}
+"""Each series of the last day: its name, what it counts, its colour."""
+
+
+def over_time(health: Health, results: Results) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Small charts of the last rounds and of the last day, for the page and for the twin."""
+    now = results.clock()
+    try:
+        names = sorted(results.plans())[:MOST_PLANS]
+        rounds = {name: results.rounds(name, ROUNDS) for name in names}
+    except StoreError:
+        rounds = {}
+    plans, twins, overdue = [], {}, 0
+    for name, infos in rounds.items():
+        sealed = [info for info in infos if info["state"] == "sealed"]
+        usual = median(info["reports"] or 0 for info in sealed[1:]) if len(sealed) >= 4 else 0.0
+        overdue += sum(info["state"] == "open" and now > info["closes"] + SETTLED_SECONDS for info in infos)
+        told = ("round", "version", "state", "reports")
+        twins[name] = {"usual": usual or None, "rounds": [{key: info[key] for key in told} for info in infos]}
+        if infos:
+            plans.append(_reports(name, infos, usual))
+    series = [_series(health.history, name) for name in _SLOTS] if health.history else []
+    shown = {"plans": plans, "series": series, "overdue": overdue}
+    return shown, {"plans": twins, "overdue": overdue, "last_day": [asdict(slot) for slot in health.history]}
+
+
+def _reports(plan: str, infos: Sequence[dict[str, Any]], usual: float) -> dict[str, Any]:
+    """Reports per round of a plan; below min_reports there is no bar."""
+
+    def reports(info: dict[str, Any]) -> str:
+        return info["reason"] if info["reports"] is None else f"{info['reports']:,} reports"
+
+    bars = []
+    for info in reversed(infos):
+        tip = f"{labels.span(info['start'], info['end'])}\n{reports(info)}, {info['state']}"
+        is_open = info["state"] != "sealed"
+        bars.append(charts.RoundBar(info["start"], info["end"], info["reports"] or 0, is_open, tip))
+    last = next((info for info in infos if info["state"] == "sealed"), None)
+    sentence = f"Last sealed round: {reports(last)}." if last else "No round is sealed yet."
+    if last and usual and last["reports"] is not None:
+        sentence += f" Usual: {usual:,.0f}."
+    label = f"reports per round of {plan}, last {len(bars)} rounds"
+    return {
+        "name": plan,
+        "says": sentence,
+        "chart": charts.small_bars(bars, label, "reports per round", usual),
+    }
+
+
+def _series(history: Sequence[Slot], name: str) -> dict[str, Any]:
+    title, means, shade = _SLOTS[name]
+    is_delay, values = name == "seal_delay", [getattr(slot, name) for slot in history]
+    bars = []
+    for slot, value in zip(history, values, strict=True):
+        end = slot.start + SLOT_SECONDS
+        text = labels.duration(value) if is_delay else f"{value:,}"
+        tip = f"{labels.span(slot.start, end)}\n{text}"
+        bars.append(charts.RoundBar(slot.start, end, round(value), False, tip))
+    says = f"longest {labels.duration(max(values))}" if is_delay else f"{sum(values):,.0f} in all"
+    chart = charts.small_bars(bars, f"{title}: {means}; {says}", "s" if is_delay else "", shade=shade)
+    return {"name": title, "says": says, "means": means, "chart": chart}

@@ -24,31 +24,27 @@ from reticent.dashboard.views import (
     headline,
     interval,
     mark,
-    period_name,
     shade_of,
     unit_of,
     zoomable,
 )
 from reticent.estimates import Estimate, HistogramEstimate, Unit, norm_sub
 from reticent.plan import ABSENT, Metric, Plan
-from reticent.results import Change, Result, change_in_words, unix_seconds
+from reticent.results import Change, Result, change_in_words, unix_seconds, usual_every
 from reticent.stores import FEW
 
-MOST_LINES = 8
-"""As many lines as there are colours that all eyes can tell apart."""
+MOST_LINES = 8  # as many as there are colours that all eyes can distinguish
 SHOWN_LINES = 4
-MOST_ROWS = 100
-"""Of a table; the file has all of them."""
+MOST_ROWS = 100  # of a table; the file has all of them
 QUANTILES = (0.25, 0.5, 0.75, 0.9)
-DISHONEST = 0.01
-"""The share of dishonest reports that pages speak of."""
+DISHONEST = 0.01  # the share of dishonest reports that pages mention
 
 
 def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params) -> View:
     """The page of a metric."""
     mean = metric.mechanism.kind == "mean"
     segment = dict([params.segment]) if params.segment and not mean else {}
-    every = params.every or ("round" if params.round is not None else None)
+    every = params.every
     read = partial(
         reader.points, plan, metric.name, confidence=params.confidence, segment=segment, every=every
     )
@@ -56,8 +52,9 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
     if mean and params.by:  # lines are drawn of tags; the whole fleet is in the headline and the table
         between["last"] = min(MOST_ROWS, between["last"] or MOST_ROWS)
     points = read(**between)
-    chosen, at = latest(points), _at(plan, params)
-    if at is not None and not mean:
+    chosen, at = latest(points), None
+    if not mean and params.at:
+        at = unix_seconds("at", params.at)
         chosen = _holding(points, at)
         if chosen is None:
             # It left the range that is shown: then that range ends with it.
@@ -68,7 +65,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
                 chosen = _holding(points, at)
     same = comparable(points, chosen or latest(points))
     change = reader.changes(chosen.period, metric.name, params.confidence, segment) if chosen else {}
-    period = period_name(plan, every)
+    period = every or usual_every(plan)
     shown = {
         "plan": plan,
         "metric": metric,
@@ -77,7 +74,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         "segments": [("", "nothing"), *((segment.name, segment.name) for segment in plan.segments)],
         "headline": headline(chosen) if chosen else None,
         "change": change_shown(change.get(metric.name)),
-        "lost": labels.moment(at) + " UTC" if at is not None and not mean and not chosen else "",
+        "lost": labels.moment(at) + " UTC" if at is not None and not chosen else "",
         "trend": TRENDS[metric.kind],
         "omitted": len(points) - len(same),
         "period": period,
@@ -96,9 +93,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
             "plan": plan.name,
             "version": plan.version,
             "metric": metric.name,
-            "kind": metric.kind,
-            "unit": metric.unit,
-            "description": metric.description,
+            **{name: getattr(metric, name) for name in ("kind", "unit", "description")},
             "max_value": float(metric.max_value),
             "confidence": params.confidence / 100,
             "every": period,
@@ -119,19 +114,11 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
     )
 
 
-Parts = tuple[dict[str, Any], Any, dict[str, Picture]]
-"""What is shown, what makes the rest of the twin, and the charts."""
-
-
-def _at(plan: Plan, params: Params) -> int | None:
-    """The time that an address names a period by."""
-    if params.at:
-        return unix_seconds("at", params.at)
-    return None if params.round is None else plan.round(params.round).start
+Parts = tuple[dict[str, Any], Any, dict[str, Picture]]  # what is shown, the rest of the twin, and the charts
 
 
 def _holding(points: Sequence[Point], at: int) -> Point | None:
-    """The point whose period a time is in."""
+    """The point whose period contains a time."""
     return next((point for point in points if point.start <= at < point.end), None)
 
 
@@ -157,11 +144,8 @@ def _mean(
     estimate = last.shown if last else None
 
     def twin() -> Twin:
-        moves = (
-            last.estimate.manipulation_bound(DISHONEST)
-            if last and isinstance(last.estimate, Estimate)
-            else None
-        )
+        number = last.estimate if last else None
+        moves = number.manipulation_bound(DISHONEST) if isinstance(number, Estimate) else None
         return {
             "latest": last.to_dict() if last else None,
             "manipulation_bound": None if moves is None else {"share": DISHONEST, "moves": moves},
@@ -174,24 +158,25 @@ def _mean(
 
     if last is None or not isinstance(estimate, Estimate) or not isinstance(last.estimate, Estimate):
         return {"headline": None}, twin, {}
-    all_points = [point for same in lines.values() for point in same]
-    unit = unit_of(all_points)
-    top, tags = Unit.of(estimate.unit, estimate.span[1]), list(lines)
-    many = max(map(len, lines.values())) > charts.MANY
+    unit = unit_of([point for same in lines.values() for point in same])
+    longest = max(map(len, lines.values()))
+    many = longest > charts.MANY
     drawn = [
         charts.Line(
-            [mark(point, tag, unit, not many) for point in reversed(lines[tag])],
+            [mark(point, tag, unit, not many) for point in reversed(same)],
             tag,
             shade_of(plan, params.by, tag) if tag else 0,
             shown=not tag or tag in visible,
         )
-        for tag in tags
+        for tag, same in lines.items()
         if not many or not tag or tag in visible
     ]
+    whole = Unit.of(estimate.unit, estimate.span[1])
+    top = f"{labels.rounded(estimate.span[1] / whole.size, 6)} {whole.name}".rstrip()
     compared = f", by {params.by}" if params.by else ""
-    title = f"{TRENDS[metric.kind]} of {metric.name} per {period_name(plan, every)}{compared}"
+    title = f"{TRENDS[metric.kind]} of {metric.name} per {every or usual_every(plan)}{compared}"
     label = f"{title}, with its {params.confidence} % interval"
-    in_range = f"{interval(last, unit_of([last]))} {unit_of([last]).name}, out of 0 to {_edge(estimate.span[1], top)}"
+    in_range = f"{interval(last, unit_of([last]))} {unit_of([last]).name}, out of 0 to {top}"
     chart = charts.series(drawn, label, unit.name)
     keys = [(line.name, line.shade) for line in drawn if line.name and line.shown]
     factor = 100 if estimate.unit == "%" else 1
@@ -204,41 +189,43 @@ def _mean(
         "chart": chart,
         "zoomable": zoomable(drawn),
         "unit": unit.name,
-        "tags": [
-            {"name": tag, "key": charts.key(shade_of(plan, params.by, tag)), "shown": tag in visible}
-            for tag in offered
-        ],
+        "tags": _boxes(plan, params, offered, visible),
         "comparison": [
             _mean_row(newest, unit, tag)
             for tag, same in by_tag.items()
             if (newest := latest(same)) is not None
         ],
         "makeup": _makeup(estimate, estimate.unit),
-        "top": _edge(estimate.span[1], top),
+        "top": top,
         "rows": [_mean_row(point, unit) for point in points[:MOST_ROWS]],
-        "more_rows": max(0, max(map(len, lines.values())) - MOST_ROWS),
+        "more_rows": max(0, longest - MOST_ROWS),
     }
     return shown, twin, {"series": Picture(chart, f"{label}, in {unit.name}" if unit.name else label, keys)}
 
 
-def _edge(value: float, unit: Unit) -> str:
-    return f"{labels.rounded(value / unit.size, 6)} {unit.name}".rstrip()
+def _boxes(
+    plan: Plan, params: Params, offered: Sequence[str], visible: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The tags to choose from."""
+    return [
+        {"name": tag, "key": charts.key(shade_of(plan, params.by, tag)), "shown": tag in visible}
+        for tag in offered
+    ]
 
 
 def _in_order(plan: Plan, segment: str, tags: Any) -> list[str]:
-    """Tags in the order of the plan, whatever their reports; rare ones together come last."""
+    """Tags in the order of the plan, whatever their reports; the rare ones together come last."""
     declared = next((one.tags for one in plan.segments if one.name == segment), ())
     return [tag for tag in (*declared, FEW) if tag in tags]
 
 
 def _visible(plan: Plan, params: Params, tags: Any) -> list[str]:
-    """The tags that are drawn: those asked for, else the first of the plan."""
+    """The tags that are drawn: those asked for, else the first ones of the plan."""
     ordered = _in_order(plan, params.by, tags)
     return [tag for tag in ordered if tag in params.tags][:MOST_LINES] or ordered[:SHOWN_LINES]
 
 
 def _mean_row(point: Point, unit: Unit, tag: str = "") -> dict[str, Any]:
-    """A line of a table."""
     value, _, half_width = Unit(unit.size).figure(point.shown.value, point.half_width).partition(" ± ")
     return {
         "tag": tag,
@@ -255,26 +242,24 @@ def _makeup(estimate: Estimate, unit: str, scale: float = 1.0) -> dict[str, Any]
     """What a half-width is made of, and what it compares with; `scale` is 100 for a share in percent."""
     moved = estimate.manipulation_bound(DISHONEST)
     reaches = [
-        ("Privacy noise", "what devices add to hide their values", estimate.noise_half_width, "noise"),
-        ("Sampling", "what would remain without privacy", estimate.sampling_half_width, "sampling"),
-        ("Together", "this half-width; squares add up", estimate.half_width, "whole"),
-        ("The paper's bound", "what its theorem would grant", estimate.paper_bound, "paper"),
-        ("1 % dishonest", "if so many reports were made up", moved, "moved"),
+        ("Privacy noise", "added by devices to hide their values", estimate.noise_half_width, "noise"),
+        ("Sampling", "what remains without privacy noise", estimate.sampling_half_width, "sampling"),
+        ("Total", "this half-width; the squares of both add up", estimate.half_width, "whole"),
+        ("Bound of the paper", "the half-width by its theorem", estimate.paper_bound, "paper"),
+        ("1 % dishonest", "the shift if 1 % of reports were false", moved, "moved"),
     ]
-
     scaled = Unit.of(unit, scale * max(reach for _, _, reach, _ in reaches))
 
-    def with_unit(reach: float) -> str:
+    def text(reach: float) -> str:
         return f"{labels.rounded(scale * reach / scaled.size, 2)} {scaled.name}".rstrip()
 
     rows = [
-        charts.Measure(name, about, reach, f"± {with_unit(reach)}", kind)
-        for name, about, reach, kind in reaches
+        charts.Measure(name, about, reach, f"± {text(reach)}", kind) for name, about, reach, kind in reaches
     ]
     return {
-        "chart": charts.measures(rows, "how far the figure may be off, and why"),
+        "chart": charts.measures(rows, "sources of error of the figure"),
         "noise_share": labels.percent(estimate.noise_share),
-        "moved": with_unit(moved),
+        "moved": text(moved),
         "exceeds": moved > estimate.half_width,
     }
 
@@ -323,6 +308,7 @@ def _histogram(
         return {"headline": None}, twin, {}
     visible = _visible(plan, params, by_tag)
     place = points.index(chosen)
+    first = max(0, place - MOST_ROWS // 2)  # of the list of choices
     unit = unit_of(points)
     line = charts.Line([mark(point, "", unit, len(points) <= charts.MANY) for point in reversed(points)])
     label = (
@@ -335,7 +321,7 @@ def _histogram(
     drawn["series"] = Picture(chart, f"{label}, in {unit.name}" if unit.name else label)
 
     def link(point: Point) -> str:
-        return params.query(at=labels.address(point.start, point.every), round=None, every=point.every)
+        return params.query(at=labels.address(point.start, point.every), every=point.every)
 
     shown = {
         "devices": [
@@ -346,16 +332,13 @@ def _histogram(
                 for tag in group.tags
             ),
         ],
-        "tags": [
-            {"name": tag, "key": charts.key(shade_of(plan, params.by, tag)), "shown": tag in visible}
-            for tag in _in_order(plan, params.by, by_tag)
-        ],
+        "tags": _boxes(plan, params, _in_order(plan, params.by, by_tag), visible),
         "times": [
             (
                 labels.address(point.start, point.every),
                 labels.period(point.start, point.end, point.every) + (" (open)" if point.provisional else ""),
             )
-            for point in _around(points, place)
+            for point in points[first : first + MOST_ROWS]
         ],
         "chosen_at": labels.address(chosen.start, chosen.every),
         "lasting": link(chosen),
@@ -368,12 +351,6 @@ def _histogram(
         "uneven_means": labels.UNEVEN_MEANS,
     }
     return shown | pictures, twin, drawn
-
-
-def _around(points: Sequence[Point], place: int) -> Sequence[Point]:
-    """The periods that can be picked from a list: those near the one that is shown."""
-    first = max(0, place - MOST_ROWS // 2)
-    return points[first : first + MOST_ROWS]
 
 
 def _shares(

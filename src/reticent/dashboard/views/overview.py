@@ -1,4 +1,4 @@
-"""All plans: how much each metric is, how sure, and whether it changed since the period before."""
+"""All plans: the latest figure of each metric, its precision, and its change since the period before."""
 
 from __future__ import annotations
 
@@ -17,34 +17,33 @@ from reticent.dashboard.views import (
     every_choices,
     headline,
     mark,
-    period_name,
+    metric_facts,
+    plan_facts,
     unit_of,
 )
 from reticent.dashboard.views.metric import bars
 from reticent.dashboard.views.plans import hints, reports_shown
 from reticent.estimates import HistogramEstimate
 from reticent.plan import Metric, Plan
-from reticent.results import Change
+from reticent.results import Change, usual_every
 
-PERIODS = 30
-"""That a small chart shows, unless dates are asked for."""
-ROUNDS = 60
-"""Among which the latest sealed and the open ones are looked for."""
+PERIODS = 30  # of a small chart, unless dates are given
+ROUNDS = 60  # among which the latest sealed and the open ones are looked for
 SORTS = {
-    "plan": "order of the plan",
+    "plan": "plan order",
     "name": "name",
     "change": "clear changes first",
-    "certainty": "least sure first",
+    "certainty": "least precise first",
 }
 
 
 def overview(reader: PointReader, params: Params) -> View:
-    """All plans, with their metrics' latest estimates."""
+    """All plans, with the latest estimate of each metric."""
     now = reader.results.clock()
     shown, twins = [], []
     plans = sorted(reader.results.plans().items())
     for _, plan in plans:
-        every = params.every if params.every in every_choices(plan) else period_name(plan)
+        every = params.every if params.every in every_choices(plan) else usual_every(plan)
         rounds = reader.results.rounds(plan.name, ROUNDS)
         by_metric: dict[str, list[Point]] = {metric.name: [] for metric in plan.metrics}
         between = params.range
@@ -70,12 +69,7 @@ def overview(reader: PointReader, params: Params) -> View:
         problems = hints(plan, rounds, now)
         twins.append(
             {
-                "name": plan.name,
-                "version": plan.version,
-                "owner": plan.owner,
-                "expires": plan.expires.isoformat() if plan.expires else None,
-                "round_seconds": plan.round_seconds,
-                "window_rounds": plan.answers.window or None,
+                **plan_facts(plan),
                 "every": every,
                 "open_rounds": len(open_rounds),
                 "hints": problems,
@@ -125,10 +119,7 @@ def _row(
     last = latest(points)
     same = comparable(points, last)
     twin = {
-        "name": metric.name,
-        "kind": metric.kind,
-        "unit": metric.unit,
-        "description": metric.description,
+        **metric_facts(metric),
         "latest": last.to_dict() if last else None,
         "change": {"clear": change.clear, "words": change.words} if change else None,
         "series": [point.to_dict() for point in reversed(same)],
@@ -144,7 +135,7 @@ def _row(
     if metric.mechanism.kind == "histogram":
         result = reader.histogram(last, params.confidence)
         if result is not None and isinstance(result.estimate, HistogramEstimate):
-            label = f"how {metric.name} is spread over devices, latest {last.every}"
+            label = f"distribution of {metric.name} over devices, latest {last.every}"
             shape = charts.small_histogram(result.estimate.edges, bars(result.estimate), label)
     label = f"{what} of {metric.name} over {len(marks)} {last.every}s, with its interval"
     return row | {

@@ -1,4 +1,4 @@
-"""One plan: what it asks, what that costs, who answers, and what a person should look into."""
+"""One plan: what it asks, its privacy loss, its reports, and what needs attention."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ from starlette.datastructures import QueryParams
 from reticent.dashboard import charts, labels
 from reticent.dashboard.params import Params
 from reticent.dashboard.points import PointReader
-from reticent.dashboard.views import View
+from reticent.dashboard.views import View, metric_facts, plan_facts
 from reticent.dashboard.views.what_if import what_if
 from reticent.plan import Metric, Plan, PrivacyCard, lint, plan_tracking
 from reticent.plan.card import share
 from reticent.privacy import CLAIMS, printed
 from reticent.results import answered_every
 
-FLEET = 100_000
-"""Devices, before the first report."""
+FLEET = 100_000  # devices, before the first report
 
 NOT_PROTECTED = (
-    "That a device takes part is public, and so are its segments and its cohort, one byte for ever.",
-    "One round's figure does not hold for two: remembered answers are the same noise again, not fresh noise.",
+    "Not hidden: that a device takes part, its segments, and its cohort, one byte that never changes.",
+    "The figure of one round does not cover two: a memoized answer repeats its noise, it is not fresh noise.",
     f"Not covered by the same-pattern figure: {CLAIMS['lifetime'].not_covered}.",
-    "When a device changes is hidden by flips only; that it changed at all shows after a while.",
+    "When a device changes is hidden by the flips only; that it changed at all becomes visible after a while.",
 )
 NOT_PROTECTED_SAMPLED = (
-    "That a device takes part is public, and so are its segments; all else in a report is drawn again per window.",
-    "One window's figure does not hold for two: each loses as much again, without end.",
+    "Not hidden: that a device takes part, and its segments; all else in a report is drawn again per window.",
+    "The figure of one window does not cover two: each window adds the same loss again, without limit.",
     f"Not covered by the figure of a window: {CLAIMS['window'].not_covered}.",
 )
 NEVER_PROTECTED = (
-    "Network addresses are neither kept nor logged here, but anyone who carries the bytes sees them.",
-    "A collector cannot tell a lie from noise: dishonest reports move an estimate by as much as it says.",
+    "Network addresses are neither stored nor logged here, but everyone who transports the bytes sees them.",
+    "A collector cannot distinguish false answers from noise: they move an estimate by up to its stated bound.",
 )
 
 
@@ -46,40 +45,39 @@ def not_protected(plan: Plan) -> tuple[str, ...]:
 
 
 def reports_shown(info: Mapping[str, Any], unit: str = "") -> str:
-    """How many reports a round has, as far as readers are shown; else why not."""
+    """The reports of a round, as far as readers may see them; else the reason."""
     return str(info["reason"]) if info["reports"] is None else f"{info['reports']:,}{unit}"
 
 
 def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]:
-    """
-    What a person should look into, in whole sentences; nothing when all is well.
-
-    Devices answer a round after its end, so reports on the last round but one should be there by now.
-    """
+    """What needs attention, in sentences. By now there should be reports on the last round but one."""
     sentences = []
     if plan.expires and plan.expires <= datetime.fromtimestamp(now, UTC).date():
         sentences.append(f"This plan expired on {plan.expires.isoformat()}: devices no longer answer it.")
     if not rounds:
-        return [*sentences, "No report has come yet. Devices send their first after the end of a round."]
+        return [
+            *sentences,
+            "No report has arrived yet. Devices send their first one after the end of a round.",
+        ]
     behind = plan.round_at(now) - rounds[0]["round"] - 1
     if behind >= 2:
         ago = labels.duration(now - rounds[0]["end"])
         sentences.append(
-            f"Nothing came lately: the last round with reports ended {ago} ago, {behind:,} are missing. "
-            "Are devices running, and can they reach this collector?"
+            f"No recent reports: the last round with reports ended {ago} ago, {behind:,} rounds are missing. "
+            "Check that devices run and can reach this collector."
         )
     damaged = [str(info["round"]) for info in rounds if info["state"] == "damaged"]
     if damaged:
         sentences.append(
-            f"Damaged, without figures: round {', '.join(damaged)}. "
-            "`reticent store repair` says what can be saved."
+            f"Damaged rounds without figures: {', '.join(damaged)}. "
+            "`reticent store repair` shows what can be recovered."
         )
     sealed = [info for info in rounds if info["state"] == "sealed"]
     usual = median(info["reports"] or 0 for info in sealed[1:]) if len(sealed) >= 4 else 0
     if usual and (sealed[0]["reports"] or 0) < 0.5 * usual:
         sentences.append(
             f"The last sealed round has {reports_shown(sealed[0], ' reports')}; {usual:,.0f} are usual. "
-            "Intervals are wider, and the devices that answer may not be like the others."
+            "Intervals are wider, and the devices that answer may differ from the others."
         )
     return sentences
 
@@ -101,15 +99,10 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
         template="plan.html",
         title=plan.name,
         twin={
-            "name": plan.name,
-            "version": plan.version,
+            **plan_facts(plan),
             "versions": versions,
-            "owner": plan.owner,
-            "expires": plan.expires.isoformat() if plan.expires else None,
-            "round_seconds": plan.round_seconds,
             "grace_seconds": plan.grace_seconds,
             "min_reports": plan.min_reports,
-            "window_rounds": plan.answers.window or None,
             "report_bytes": plan.report_bytes,
             "segments": {segment.name: list(segment.tags) for segment in plan.segments},
             "metrics": [twin for _, twin in asked],
@@ -138,15 +131,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
                 }
                 for group in plan.groups
             ],
-            "card": [
-                {
-                    "name": title,
-                    "loss": loss(epsilon),
-                    "says": CLAIMS[which].says(epsilon, card.time),
-                }
-                for which, title in card.columns.items()
-                for epsilon in [getattr(card, which)]
-            ],
+            "card": claims(card),
             "tracking": CLAIMS["tracking"].sentence.format(
                 devices=f"{matched.devices:,}", share=share(matched.many_rounds)
             ),
@@ -169,7 +154,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
 
 
 def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is asked for a metric and what that costs, as it is shown and for the twin."""
+    """What is asked for a metric and its privacy loss, for the page and for the twin."""
     mechanism, losses = metric.mechanism, card.metrics[metric.name]
     top, epsilon, flip = float(metric.max_value), float(mechanism.epsilon), float(metric.flip.probability)
     shown = {
@@ -182,10 +167,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "losses": card.figures(losses),
     }
     twin = {
-        "name": metric.name,
-        "kind": metric.kind,
-        "unit": metric.unit,
-        "description": metric.description,
+        **metric_facts(metric),
         "max_value": top,
         "labels": list(metric.labels),
         "absent": metric.absent,
@@ -196,13 +178,21 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
     return shown, twin
 
 
-def loss(epsilon: float) -> dict[str, str]:
-    """A loss as ε, rounded up, and as the odds it may shift."""
-    return {"epsilon": printed(epsilon), "odds": labels.odds(epsilon)}
+def claims(card: PrivacyCard) -> list[dict[str, Any]]:
+    """The claims of a card: each with its loss as ε, rounded up, as the odds it may shift, and in words."""
+    return [
+        {
+            "name": title,
+            "loss": {"epsilon": printed(epsilon), "odds": labels.odds(epsilon)},
+            "says": CLAIMS[which].says(epsilon, card.time),
+        }
+        for which, title in card.columns.items()
+        for epsilon in [getattr(card, which)]
+    ]
 
 
 def _reports_per_round(rounds: Sequence[dict[str, Any]], plan: Plan) -> Markup:
-    """A bar per round; versions that were answered in the same one are told apart in its tooltip."""
+    """A bar per round; the tooltip lists the versions that were answered in it."""
     by_start: dict[int, list[dict[str, Any]]] = {}
     for info in rounds:
         by_start.setdefault(info["start"], []).append(info)

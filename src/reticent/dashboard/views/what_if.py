@@ -1,4 +1,4 @@
-"""A plan with other parameters: what devices would lose, and how sure the figures would be, worked out exactly."""
+"""A plan with other parameters: the privacy loss and the expected precision, computed exactly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DAY = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What is set on the page: the parameters of one metric, the fleet, and how the whole plan is answered."""
+    """The choices on the page: the parameters of one metric, the fleet, and how the whole plan is answered."""
 
     metric: str
     epsilon: Fraction
@@ -36,12 +36,11 @@ class Choices:
     max_value: Fraction
     devices: int
     sampled: bool
-    window: int
-    """Rounds of a window."""
+    window: int  # rounds of a window
 
     @classmethod
     def parse(cls, plan: Plan, query: QueryParams, fleet: int) -> Choices:
-        """The choices in an address, each as the plan has it where nothing is said; raises `ParameterError`."""
+        """The choices in an address, by default those of the plan; raises `ParameterError`."""
         name = query.get("metric") or plan.metrics[0].name
         if name not in plan.by_name:
             raise ParameterError("metric", f"one of {', '.join(plan.by_name)}", name[:64])
@@ -79,9 +78,9 @@ class Choices:
         scale = self.max_value / Fraction(plan.by_name[self.metric].max_value)
         for key in {"max_value", "step", "grid", "edges"} & table.keys() if scale != 1 else ():
             value = table[key]
-            table[key] = (
-                [_scaled(one, scale) for one in value] if isinstance(value, list) else _scaled(value, scale)
-            )
+            many = isinstance(value, list)
+            scaled = [str(exact(one) * scale) for one in (value if many else [value])]
+            table[key] = scaled if many else scaled[0]
         try:
             return Plan(**fields_of(content))
         except PlanError as error:
@@ -91,10 +90,6 @@ class Choices:
             raise ParameterError(name, problem.message.removeprefix("expected ").rstrip("."), "") from None
 
 
-def _scaled(value: Any, scale: Fraction) -> str:
-    return str(exact(value) * scale)
-
-
 def _whole(text: str, name: str, most: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 17 and 1 <= int(text) <= most):
         raise ParameterError(name, f"a whole number from 1 to {most:,}", text[:64])
@@ -102,7 +97,7 @@ def _whole(text: str, name: str, most: int) -> int:
 
 
 def what_if(plan: Plan, query: QueryParams, fleet: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The panel of sliders, as it is shown and for the twin. `fleet` is the number of devices it starts with."""
+    """The panel of sliders, for the page and for the twin; `fleet` is the initial number of devices."""
     choices = Choices.parse(plan, query, fleet)
     other = choices.applied(plan)
     metric = plan.by_name[choices.metric]
@@ -166,13 +161,13 @@ def what_if(plan: Plan, query: QueryParams, fleet: int) -> tuple[dict[str, Any],
 
 
 def what_if_page(plan: Plan, query: QueryParams, fleet: int) -> View:
-    """The panel by itself: what a script asks for while a slider moves."""
+    """The panel alone: what a script loads while a slider moves."""
     shown, twin = what_if(plan, query, fleet)
     return View("what_if.html", f"What if · {plan.name}", twin, {"plan": plan, "what_if": shown})
 
 
 def _figures(plan: Plan, choices: Choices) -> dict[str, Any]:
-    """What a plan loses, as its card says, and the half-widths to expect of the metric."""
+    """The privacy loss of a plan, as on its card, and the expected half-widths of the metric."""
     card, metric = privacy_card(plan), plan.by_name[choices.metric]
     answering = max(1, choices.devices * plan.asked // len(plan.metrics))
     spans = {"round": 1, "day": DAY // plan.round_seconds, "week": 7 * DAY // plan.round_seconds}
@@ -191,11 +186,10 @@ def _figures(plan: Plan, choices: Choices) -> dict[str, Any]:
 
 
 def _loss(losses: Mapping[str, float], name: str) -> str:
-    return printed(losses[name]) if name in losses else "no such promise"
+    return printed(losses[name]) if name in losses else "no such claim"
 
 
 def _width(figures: Mapping[str, Any], name: str, unit: str) -> str:
-    """A half-width, rounded up."""
     if name not in figures["half_width"]:
         return ""
     half = figures["half_width"][name]
@@ -208,7 +202,7 @@ def _number(number: Fraction) -> str:
 
 
 def _section(plan: Plan, other: Plan) -> str:
-    """The lines of plan.toml that differ; those of a list of edges are left to the reader."""
+    """The lines of plan.toml that differ, except lists of edges."""
     if other.fingerprint == plan.fingerprint:
         return ""
     lines = ["[plan]", f"version = {plan.version + 1}"]

@@ -59,9 +59,7 @@ class Group:
         if name not in self._ids:
             self._ids.add(name)
             self._records.append(record)
-        self._waiting.append(
-            connection
-        )  # after its record: whoever takes the waiting takes their records too
+        self._waiting.append(connection)  # after its record: the commit takes the records of all that wait
         if len(self._waiting) == 1:
             with self._wake:
                 self._wake.notify()

@@ -15,7 +15,6 @@ empty database.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
@@ -24,18 +23,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.load import (
-    PLAN,
-    bare,
-    batches,
-    collector,
-    ndjson,
-    packed,
-    records,
-    singles,
-    synced,
-    this_round,
-)
+from benchmarks import load
+from benchmarks.load import PLAN, batches, collector, ndjson, packed, records, singles, synced, this_round
 from reticent.stores import Layout, RoundKey, open_store
 
 NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
@@ -65,7 +54,7 @@ def single_reports(table: Table, folder: Path, runs: int, seconds: float, beside
     """The bare collector, the real one and perhaps another version of it, turn by turn, all durable."""
     with ExitStack() as running:
         processes = {
-            "bare collector": running.enter_context(bare(f"{folder}/bare.db")),
+            "bare collector": running.enter_context(load.bare(f"{folder}/bare.db")),
             "durable single reports": running.enter_context(collector(f"sqlite:///{folder}/single.db")),
         }
         if beside:
@@ -143,14 +132,12 @@ def lake(table: Table, folder: Path, runs: int, seconds: float, scale: int) -> N
 
 
 def main() -> None:
-    """Measure, print, and write the figures where --json says."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure, print, and write the figures to the file of --json."""
+    parser = load.arguments(__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--only", choices=["single", "batch", "postgres", "lake"])
-    parser.add_argument(
-        "--millions", action="store_true", help="ten million reports instead; one with --quick"
-    )
+    parser.add_argument("--millions", action="store_true", help="ten million reports; one with --quick")
     parser.add_argument("--beside", help="the command of another version, for single reports")
     chosen = parser.parse_args()
     runs, seconds, scale = (1, 2.0, 1) if chosen.quick else (3, 4.0, 3)

@@ -1,7 +1,7 @@
 """
 What the device costs its host, as ratios to plain Python taken in the same run, and in microseconds.
 
-    python benchmarks/device.py
+    python -m benchmarks device
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
+from benchmarks import load
 from reticent.device import Device, Policy, SecretDraws, answer
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
@@ -28,23 +28,13 @@ def plan_of(metrics: int) -> Plan:
     """Four means to one histogram, as a usage plan has them."""
     mean, histogram = OneBitMean(1, 21_600), HadamardBit(1, Buckets.even(21_600, 32))
     flip = Flip("0.2")
-    return Plan(
-        "app-usage",
-        1,
-        21_600,
-        21_600,
-        tuple(Metric(f"metric_{n}", mean if n % 5 else histogram, flip) for n in range(metrics)),
-    )
+    asked = tuple(Metric(f"metric_{n}", mean if n % 5 else histogram, flip) for n in range(metrics))
+    return Plan("app-usage", 1, 21_600, 21_600, asked)
 
 
 def best(work: Callable[[], object], repeat: int) -> float:
-    """Microseconds of the quickest of some runs: the others were disturbed."""
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times) * 1e6
+    """Microseconds of the quickest of some runs."""
+    return load.best(lambda _: work(), repeat) * 1e6
 
 
 def empty_loop() -> None:

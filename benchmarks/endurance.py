@@ -12,7 +12,6 @@ OUT.png. Exit code 1 when a claim is missed.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
@@ -22,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from benchmarks import crowd
-from benchmarks.load import PLAN_FILE, Process, collector
+from benchmarks.load import PLAN_FILE, Process, arguments, collector
 from benchmarks.open_loop import OpenLoop
 from benchmarks.requests import Requests
 from reticent.plan import Plan
@@ -118,17 +117,11 @@ def wait_for_seals(url: str, plan: Plan, numbers: list[int]) -> None:
     """Until the rounds are sealed that the load went to; the collector does it."""
     ends = plan.round(max(numbers)).closes + 60
     while time.time() < ends:
-        if {info.key.round for info in _rounds(url, plan) if info.state == "sealed"} >= set(numbers):
+        with closing(open_store(url)) as store:
+            rounds = store.rounds(plan.name)
+        if {info.key.round for info in rounds if info.state == "sealed"} >= set(numbers):
             return
         time.sleep(1)
-
-
-def _rounds(url: str, plan: Plan) -> list[Any]:
-    store = open_store(url)
-    try:
-        return list(store.rounds(plan.name))
-    finally:
-        store.close()
 
 
 def check_counts(url: str, requests: Requests, load: OpenLoop) -> list[dict[str, Any]]:
@@ -271,9 +264,7 @@ def tell_claims(found: dict[str, bool]) -> None:
 
 def main() -> int:
     """Run, tell, write; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--rate", type=float, default=15_000.0, help="reports a second")
     parser.add_argument("--connections", type=int, default=256)

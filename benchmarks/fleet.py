@@ -7,13 +7,13 @@ What simulated devices cost, as ratios to plain NumPy in the same run, and in de
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.load import best
 from reticent.lab.crowd import Crowd, Draws
 from reticent.lab.fleet import GRAN_TURISMO_SPORT, SdkFleet, VectorisedFleet
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, Mechanism, OneBitMean
@@ -34,16 +34,6 @@ MECHANISMS: dict[str, Mechanism] = {
 def plan_of(mechanism: Mechanism) -> Plan:
     """A plan of one metric, with the flips of the paper's deployment."""
     return Plan("bench", 1, DAY, 0, (Metric("seconds", mechanism, Flip("0.2")),))
-
-
-def best(work: Callable[[int], object], repeat: int) -> float:
-    """Seconds of the quickest of some runs: the others were disturbed."""
-    times = []
-    for number in range(repeat):
-        start = time.perf_counter()
-        work(number)
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def plain(values: NDArray[np.int32], generator: np.random.Generator) -> int:

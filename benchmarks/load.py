@@ -1,7 +1,8 @@
-"""What the collector's benchmark is made of: servers to measure, and loads to put on them."""
+"""What benchmarks share: servers to measure, loads for them, and the best of several runs."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import re
@@ -11,26 +12,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
 
 import numpy as np
 
 from reticent.plan import Plan
-from reticent.reports import Report, to_json
+from reticent.reports import Report, to_json, to_packed
 from reticent.stores import Layout
 
 ROOT = Path(__file__).parents[1]
 PLAN_FILE = ROOT / "examples" / "plan.toml"
 PLAN = Plan.load(PLAN_FILE)
 LUA = Path(__file__).with_name("post.lua")
-ROUND_BYTES = 8
+RETICENT = str(Path(sys.executable).with_name("reticent"))
 
 
 class Process:
-    """A server in a process of its own, and the port it listens on."""
+    """A server in a process of its own, with the port it listens on; it is stopped at the end of a `with` block."""
 
     def __init__(self, *command: str) -> None:
         self.begin = time.perf_counter()
@@ -62,42 +62,53 @@ class Process:
 
     @property
     def peak_memory(self) -> int:
-        """The most bytes that have been resident."""
+        """Most bytes that were resident."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return 1024 * int(re.findall(r"VmHWM:\s+(\d+)", status)[0])
+        return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) * 1024
 
     @property
-    def endpoint(self) -> str:
-        """Where it listens."""
+    def url(self) -> str:
+        """Its address, where it speaks HTTP."""
         return f"http://127.0.0.1:{self.port}"
 
-    def stop(self) -> None:
-        """End it in good order."""
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(120)
 
 
-@contextmanager
-def bare(path: str) -> Iterator[Process]:
+def bare(path: str) -> Process:
     """The least that a collector can be, on a file of SQLite: see `benchmarks.bare`."""
-    process = Process(sys.executable, str(Path(__file__).with_name("bare.py")), path)
-    try:
-        yield process
-    finally:
-        process.stop()
+    return Process(sys.executable, str(Path(__file__).with_name("bare.py")), path)
 
 
-@contextmanager
-def collector(
-    store: str, *options: str, plan: Path = PLAN_FILE, command: str | None = None
-) -> Iterator[Process]:
+def collector(store: str, *options: str, plan: Path = PLAN_FILE, command: str = RETICENT) -> Process:
     """`reticent serve` on a store, by this version or by the command of another one."""
-    reticent = command or str(Path(sys.executable).with_name("reticent"))
-    process = Process(reticent, "serve", str(plan), "--store", store, "--listen", "127.0.0.1:0", *options)
-    try:
-        yield process
-    finally:
-        process.stop()
+    return Process(command, "serve", str(plan), "--store", store, "--listen", "127.0.0.1:0", *options)
+
+
+def relay(url: str, *options: str, plan: Path = PLAN_FILE) -> Process:
+    """`reticent relay` before the collector at an address."""
+    return Process(RETICENT, "relay", str(plan), "--to", url, "--listen", "127.0.0.1:0", *options)
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """A parser whose --help is the docstring of a benchmark."""
+    return argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def best(work: Callable[[int], object], repeat: int) -> float:
+    """Seconds of the quickest of some runs, called with their numbers: the others were disturbed."""
+    times = []
+    for number in range(repeat):
+        start = time.perf_counter()
+        work(number)
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 def this_round() -> int:
@@ -135,7 +146,7 @@ def singles(ports: list[int], connections: int, seconds: float, scheme: str = "h
 
 
 def _singles_by_threads(ports: list[int], connections: int, seconds: float) -> float:
-    """Where there is no wrk: slower itself than what it measures."""
+    """Without wrk: slower than what it measures."""
     done, end = [0] * connections, time.monotonic() + seconds
 
     def work(place: int) -> None:
@@ -155,8 +166,8 @@ def _singles_by_threads(ports: list[int], connections: int, seconds: float) -> f
     return sum(done) / seconds
 
 
-def _all(work: object, count: int) -> None:
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(count)]  # type: ignore[arg-type]
+def _all(work: Callable[[int], None], count: int) -> None:
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -193,8 +204,6 @@ def records(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
 
 def packed(count: int) -> bytes:
     """A packed batch of fresh reports."""
-    from reticent.reports import to_packed
-
     rounds = np.full((count, 1), this_round(), dtype=">u8").view(np.uint8)
     return to_packed([], PLAN) + np.concatenate([rounds, records(count)], axis=1).tobytes()
 

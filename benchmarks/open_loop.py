@@ -34,7 +34,7 @@ class OneRound:
 
     @property
     def unknown(self) -> int:
-        """Reports whose fate was not told: they may be counted or not."""
+        """Reports without an answer: they may be counted or not."""
         return sum(self.sent) - sum(self.acknowledged)
 
 
@@ -196,7 +196,7 @@ class _Connection(asyncio.Protocol):
             self._load.answered(self, f"{status.decode()} {code[1].decode() if code else ''}".strip())
 
     def connection_lost(self, problem: Exception | None) -> None:
-        """Ended, by whomever."""
+        """Ended, by either side."""
         self._load.lost(self)
 
     def leave(self) -> None:

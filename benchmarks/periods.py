@@ -6,16 +6,14 @@ How often the intervals of days and weeks hold the truth, and how often a change
 
 from __future__ import annotations
 
-import argparse
-
 from tests.shared.periods import PLANS, TRUTHS, count_misses
+
+from benchmarks.load import arguments
 
 
 def main() -> None:
     """Print one table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--repetitions", type=int, default=500)
     parser.add_argument("--devices", type=int, default=400)
     parser.add_argument("--answers", choices=list(PLANS), help="One way of answering; left out: all.")

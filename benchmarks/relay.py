@@ -9,28 +9,12 @@ reports that the collector has acknowledged as durable.
 
 from __future__ import annotations
 
-import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 from benchmarks.collector import Table
-from benchmarks.load import PLAN_FILE, Process, collector, singles
+from benchmarks.load import collector, relay, singles
 
 RUNS, SECONDS = 3, 4.0
-
-
-@contextmanager
-def relay(port: int) -> Iterator[Process]:
-    """`reticent relay` before the collector at a port."""
-    reticent = str(Path(sys.executable).with_name("reticent"))
-    to = f"http://127.0.0.1:{port}"
-    process = Process(reticent, "relay", str(PLAN_FILE), "--to", to, "--listen", "127.0.0.1:0")
-    try:
-        yield process
-    finally:
-        process.stop()
 
 
 def main() -> None:
@@ -39,7 +23,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="reticent-bench-") as folder,
         collector(f"sqlite:///{folder}/relay.db") as alone,
-        relay(alone.port) as through,
+        relay(alone.url) as through,
     ):
         for connections in (256, 1024):
             direct, relayed = [], []

@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 from tests.shared.spark import spark_cluster
 
+from benchmarks.load import arguments
 from reticent.frames import Arrow, DuckDB, Engine, Spark, seal_lake, spark_session
 from reticent.plan import Plan
 from reticent.stores import RoundKey, open_store
@@ -50,7 +51,7 @@ FROM (
 )
 GROUP BY cohort
 """
-"""What somebody would write for this one plan who knows the schema, DuckDB and the rule for duplicates."""
+"""Written by hand for this one plan, with knowledge of the schema, DuckDB and the rule for duplicates."""
 
 
 def make_lake(folder: Path, reports: int, per_file: int = PER_FILE) -> None:
@@ -136,23 +137,13 @@ def run(name: str, folder: Path) -> None:
     """What `alone` starts: prints seconds, reports, and what the process used."""
     seconds, reports = RUNS[name](folder)
     used = resource.getrusage(resource.RUSAGE_SELF)
-    print(
-        json.dumps(
-            {
-                "seconds": seconds,
-                "reports": reports,
-                "peak": used.ru_maxrss / 1024,
-                "cpu": used.ru_utime + used.ru_stime,
-            }
-        )
-    )
+    costs = {"peak": used.ru_maxrss / 1024, "cpu": used.ru_utime + used.ru_stime}
+    print(json.dumps({"seconds": seconds, "reports": reports, **costs}))
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--reports", default="5000000", help="one number, or several with commas")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--engines", default="hand,duckdb,arrow,spark")

@@ -1,14 +1,13 @@
 """
 What a store takes and holds: reports/s by size of commit group, and a round of millions from start to seal.
 
-    python benchmarks/stores.py [--reports 10000000] [--postgres postgresql://user@host/empty-database]
+    python -m benchmarks stores [--reports 10000000] [--postgres postgresql://user@host/empty-database]
 
 Ratios are to plain durable writes of the same bytes in the same run, so that they hold on other machines.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.load import arguments
 from reticent.plan import Plan
 from reticent.stores import Layout, RoundKey, Store, open_store
 
@@ -123,9 +123,7 @@ def large_round(open_again: Callable[[], Store], name: str, reports: int) -> Non
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--reports", type=int, default=10_000_000)
     parser.add_argument("--postgres", help="an empty database")
     chosen = parser.parse_args()

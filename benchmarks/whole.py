@@ -14,12 +14,10 @@ About 10 GB of disk per 100 million reports are needed in FOLDER while it runs.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,7 +27,7 @@ from typing import Any
 import numpy as np
 from tests.shared.spark import spark_cluster
 
-from benchmarks.load import Process, collector
+from benchmarks.load import RETICENT, arguments, collector, relay
 from reticent.estimates import estimate
 from reticent.lab.fleet import VectorisedFleet, send_packed
 from reticent.plan import Plan
@@ -115,7 +113,7 @@ def seal(lake: Path, numbers: list[int], *engine: str) -> float:
     """Seal some rounds with an engine; returns the seconds it took."""
     rounds = [word for number in numbers for word in ("--round", str(number))]
     begun = time.monotonic()
-    command = [sys.executable, "-m", "reticent", "count", f"lake:///{lake}", "--seal", "--json"]
+    command = [RETICENT, "count", f"lake:///{lake}", "--seal", "--json"]
     subprocess.run([*command, *rounds, *engine], check=True, stdout=subprocess.DEVNULL)  # noqa: S603
     return time.monotonic() - begun
 
@@ -145,16 +143,13 @@ def run(devices: int, folder: Path) -> dict[str, Any]:
     window = plan.answers.window_of(int(time.time()) // ROUND - ROUNDS, ROUND)
     assert window is not None
     fleet = Fleet(plan, window.first)
-    with collector(f"lake:///{lake}", "--no-seal", plan=folder / "plan.toml") as server:
-        relay = Process(
-            sys.executable, "-m", "reticent", "relay", str(folder / "plan.toml"),
-            "--to", server.endpoint, "--timeout", "60", "--listen", "127.0.0.1:0",
-        )  # fmt: skip
-        try:
-            sending = send(fleet, devices, server.endpoint, relay.endpoint)
-            peak = server.peak_memory
-        finally:
-            relay.stop()
+    path = folder / "plan.toml"
+    with (
+        collector(f"lake:///{lake}", "--no-seal", plan=path) as server,
+        relay(server.url, "--timeout", "60", plan=path) as through,
+    ):
+        sending = send(fleet, devices, server.url, through.url)
+        peak = server.peak_memory
     stored = sum(path.stat().st_size for path in lake.rglob("*.parquet"))
     closes = plan.round(fleet.first + ROUNDS - 1).closes + 1
     while (left := closes - time.time()) > 0:
@@ -187,9 +182,7 @@ def run(devices: int, folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Run it, print a table, and write it as JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--reports", type=int, default=100_000_000)
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=None, help="write what was measured there, as JSON")

@@ -66,7 +66,7 @@ def metadata_problems(wheel: Path, version: str) -> list[str]:
     required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     dead = RELATIVE.findall(str(page))
     return [
-        *([f"the wheel says version {metadata['Version']}"] if metadata["Version"] != version else []),
+        *([f"the wheel has version {metadata['Version']}"] if metadata["Version"] != version else []),
         *(f"the bare wheel requires {line}" for line in required),
         *(f"the index page has a link that leads nowhere: {link}" for link in dead),
     ]

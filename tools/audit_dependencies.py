@@ -4,7 +4,7 @@ Ask for known vulnerabilities of the versions in the constraints files.
     make audit-dependencies
 
 pip-audit asks the JSON interface of pypi.org about each version. Where that does not answer (no network,
-a mirror of files only), nothing has been checked, and this says so and fails: silence is no clean bill.
+a mirror of files only), nothing has been checked: then this fails and prints why.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILES = ("constraints.txt", "constraints-minimal.txt")
 
 def verdict(name: str, answer: dict[str, Any]) -> list[str]:
     """
-    What pip-audit's JSON says is wrong with a file: nothing when every version was checked and is clean.
+    The problems of a file in pip-audit's JSON: none when every version was checked and is clean.
 
     >>> clean = {"name": "click", "version": "8.5.1", "vulns": []}
     >>> verdict("constraints.txt", {"dependencies": [clean]})

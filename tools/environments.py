@@ -1,4 +1,4 @@
-"""Throwaway environments: a Python of its own with what it is told to install, and nothing else."""
+"""Throwaway environments: a Python with the given packages, and nothing else."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@ Write constraints-minimal.txt: the oldest versions that pyproject.toml allows, a
 
     make lock-minimal
 
-Every direct dependency of an extra stands at its lower bound. What those bring along is the newest that fits,
-and so is the dev group, which users do not install.
+Every direct dependency of an extra is at its lower bound. Their own dependencies are the newest that fit, and so is
+the dev group, which users do not install.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from environments import Environment
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "constraints-minimal.txt"
-HEADER = "# The oldest versions that pyproject.toml allows, for make test-minimal. Anew: make lock-minimal.\n"
+HEADER = (
+    "# The oldest versions that pyproject.toml allows, for make test-minimal. Written by make lock-minimal.\n"
+)
 
 
 def direct(project: dict[str, list[str]]) -> set[str]:

@@ -102,7 +102,9 @@ def main() -> None:
         f"\nreticent with {LARGE:,} devices: dBitFlip d = {WIDTH} {ours(WIDTH, LARGE) / 1e3:,.0f}, "
         f"d = {SIZE} {ours(SIZE, LARGE) / 1e3:,.0f}"
     )
-    print("Theirs draw anew at each call, also where the name says memo; reticent's answers are remembered.")
+    print(
+        "Theirs draw new noise at each call, also where the name has memo; reticent's answers are remembered."
+    )
 
 
 if __name__ == "__main__":

@@ -23,25 +23,20 @@ def demo(*options: str) -> click.testing.Result:
     )
 
 
-def test_truth_lies_in_the_intervals_about_as_often_as_promised() -> None:
-    result = demo("--seed", "5", "--json")
+def test_truth_lies_beside_estimates_and_the_store_can_be_kept(tmp_path: Path) -> None:
+    result = demo("--seed", "5", "--json", "--keep", str(tmp_path))
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)["rows"]
     assert len(rows) == 2 * (1 + 12 + 12)
     assert all((row["lower"] <= row["truth"] <= row["upper"]) == row["inside"] for row in rows)
     assert any(row["value"] != row["truth"] for row in rows)
     assert {row["reports"] for row in rows if row["metric"] != "editor_spread_4"} == {2000}
-
-
-def test_a_person_sees_truth_beside_estimates_and_the_store_can_be_kept(tmp_path: Path) -> None:
-    result = demo("--keep", str(tmp_path))
-    assert result.exit_code == 0, result.output
-    assert "±" in result.output
-    assert "http://127.0.0.1:" in result.output
     kept = open_store(f"sqlite:///{tmp_path / 'collector.db'}")
     assert sorted(info.state for info in kept.rounds()) == ["open", "sealed", "sealed"]
     assert {info.reports for info in kept.rounds()} == {2000}
     kept.close()
+    again = demo("--keep", str(tmp_path))
+    assert (again.exit_code, "holds an earlier demo" in again.stderr) == (1, True)
 
 
 def test_the_page_has_the_truth_beside_each_estimate_while_rounds_pass(
@@ -82,8 +77,10 @@ class Idle(VectorisedFleet):
 
 
 def test_absurd_figures_end_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fleet whose answers are about other values than the truth is noticed."""
+    """A fleet whose answers are about other values than the truth is noticed; a person sees both."""
     monkeypatch.setattr("reticent.lab.demo.VectorisedFleet", Idle)
     result = demo("--devices", "20000")
     assert result.exit_code == 3
     assert "further off than chance allows" in result.output
+    assert "±" in result.output
+    assert "http://127.0.0.1:" in result.output

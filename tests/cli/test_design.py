@@ -73,7 +73,7 @@ def test_a_goal_that_can_be_met(tmp_path: Path) -> None:
     result = run(f"{MEAN} --half-width 250 --epsilon 1 --out {tmp_path}")
     assert result.exit_code == 0
     # tanh(ε/2) = tanh(1/2) · 241.8 / 250 at ε = 0.9618
-    assert "±250 second can be had: one-bit-mean with epsilon 0.962 and flip 0.2" in result.output
+    assert "±250 second is achievable: one-bit-mean with epsilon 0.962 and flip 0.2" in result.output
     assert "give up" not in result.output
     assert "epsilon = 0.962\nflip = 0.2\n" in result.output
     written = (tmp_path / "editor_seconds-design.toml").read_text()
@@ -85,14 +85,14 @@ def test_a_goal_that_can_be_met(tmp_path: Path) -> None:
 def test_a_goal_that_cannot_be_met_says_what_to_give_up() -> None:
     result = run(f"{MEAN} --half-width 120 --epsilon 1")
     assert result.exit_code == 3
-    assert "±120 second cannot be had within epsilon 1.0; the nearest" in result.output
+    assert "±120 second is not achievable within epsilon 1.0; the nearest" in result.output
     # (241.8 / 120)² = 4.060 times the devices (a little less: the interval is not quite normal), and
     # tanh(ε/2) = tanh(1/2) · 241.8 / 120 at ε = 3.334; without flips ±145.1 would still be too wide
     for line in (
         "406,000 devices instead of 100,000",
         "epsilon 3.34 instead of 1",
         "±242 second instead of ±120 second",
-        "no flip alone would do",
+        "no flip alone is enough",
     ):
         assert f"  {line}\n" in result.output
     ways = {way["part"]: way["instead"] for way in answer(f"{MEAN} --half-width 120 --epsilon 1")["give_up"]}

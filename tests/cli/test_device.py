@@ -122,7 +122,7 @@ def test_consent_can_be_given_before_the_program_has_made_a_file(tmp_path: Path)
     assert json.loads(run("consent", state, "denied", "--plan", PLAN, "--json").stdout)["consent"] == "denied"
     refused = run("consent", state, "granted")
     assert refused.exit_code == 1
-    assert "no plan to agree to" in refused.output
+    assert "it holds no plan yet" in refused.output
     assert json.loads(run("consent", state, "granted", "--plan", PLAN, "--json").stdout)["active"] is True
 
 

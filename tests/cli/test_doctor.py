@@ -21,7 +21,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from reticent.cli.doctor import Check, Requirement, check_endpoint, extra_of, extras, of_extra, tls
+from reticent.cli.doctor.deployment import check_endpoint
+from reticent.cli.doctor.machine import Check, Requirement, extra_of, extras, of_extra, tls
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import Layout, RoundKey, create_key, open_store
@@ -116,9 +117,9 @@ def test_files_that_others_may_reach_are_a_problem(run: Any, folder: Path) -> No
     os.chmod("telemetry.db", 0o604)
     os.chmod(folder, 0o777)  # noqa: S103
     found = checked(run, "--store", URL, "--state", "telemetry.db")
-    assert found["store", "permissions"]["message"] == "its group may reach reticent.db"
+    assert found["store", "permissions"]["message"] == "its group can access reticent.db"
     assert found["store", "permissions"]["hint"] == "chmod 600 reticent.db"
-    assert found["device", "permissions"]["message"].startswith("everybody may reach telemetry.db")
+    assert found["device", "permissions"]["message"].startswith("everybody can access telemetry.db")
     assert found["device", "folder"]["state"] == "problem"
 
 
@@ -178,7 +179,7 @@ def test_extras_too_old_or_missing_are_named() -> None:
     assert old.message.startswith("too old: numpy ")
     assert old.hint == "pip install 'reticent[estimates]' --upgrade"
     missing = of_extra("estimates", (Requirement("numpy", "1"), Requirement("no-such-library", "1")))
-    assert (missing.state, missing.hint) == ("note", "pip install 'reticent[estimates]', if it is wanted")
+    assert (missing.state, missing.hint) == ("note", "pip install 'reticent[estimates]', if you need it")
     assert "no-such-library" in missing.message
 
 

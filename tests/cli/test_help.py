@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,3 +64,12 @@ def test_each_example_works(run: Any, folder: Path, line: str) -> None:
         arguments[arguments.index("--endpoint") :] = []  # no collector runs there now
     done = run(*arguments)
     assert done.exit_code == (3 if arguments[0] == "doctor" and len(arguments) > 1 else 0), done.output
+
+
+def test_help_loads_nothing_that_takes_long() -> None:
+    script = (
+        "import sys; from reticent.cli import command; command(); "
+        "print({'asyncio', 'http.client', 'numpy', 'sqlite3', 'ssl'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

@@ -236,7 +236,7 @@ def test_progress_is_told_without_a_terminal_and_ctrl_c_ends_with_the_summary(ur
     pipe.process.send_signal(signal.SIGINT)
     code, summary, progress = pipe.end()
     assert (code, summary["accepted"]) == (130, 1)
-    assert re.match(r"1 accepted, \d+ duplicate, 0 late, 0 refused; reading on\.\n", progress)
+    assert re.match(r"1 accepted, \d+ duplicate, 0 late, 0 refused; continuing\.\n", progress)
     assert stored(url) == 1
 
 

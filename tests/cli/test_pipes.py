@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -62,18 +61,6 @@ def test_estimates_go_to_standard_output(run: Any, folder: Path) -> None:
     done = run("export", "-", *STORE)
     assert done.stdout == (folder / "estimates.csv").read_text()
     assert not (folder / "-").exists()
-
-
-def test_a_reader_that_has_seen_enough_ends_it_quietly(folder: Path) -> None:
-    reticent = str(Path(sys.executable).with_name("reticent"))
-    with subprocess.Popen(
-        [reticent, "plan", "export", "plan.toml"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        process.wait(30)
 
 
 class Terminal(io.StringIO):
@@ -167,8 +154,9 @@ def test_the_command_line_wins_then_the_environment_then_the_file(folder: Path) 
         ('seal = "no"', "seal: expected true or false"),
         ("[serve]\nqueue = 1", "serve: there is no such setting"),
         ("queue = ", "expected TOML"),
-        ('plans = ["plan.toml"]\nworkers = 0', "--workers"),
-        ('plans = ["nope.toml"]', "'nope.toml' does not exist"),
+        ('plans = ["plan.toml"]\nworkers = 0', "Error: serve.toml: workers: 0 is not in the range"),
+        ('plans = ["plan.toml"]\nrate = 0.5', "Error: serve.toml: rate: expected 0 or at least 1 report"),
+        ('plans = ["nope.toml"]', "Error: serve.toml: plans: File 'nope.toml' does not exist"),
     ],
 )
 def test_what_is_wrong_in_the_file_is_named(run: Any, folder: Path, text: str, message: str) -> None:

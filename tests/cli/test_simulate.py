@@ -124,7 +124,7 @@ def test_metrics_may_have_files_of_their_own(recorded: Path, tmp_path: Path) -> 
     [
         ((), "either --values FILE, or --population NAME"),
         (("--values", "a.csv", "--population", "uniform"), "either --values"),
-        (("--values", "a.csv", "--values", "b.csv"), "say for which metric"),
+        (("--values", "a.csv", "--values", "b.csv"), "give the metric as well"),
         (("--values", "editor_seconds=a.csv"), "No values for browser_seconds, editor_hours"),
         (("--values", "absent.csv"), "absent.csv"),
         (("--population", "martians"), "one of age-in-days"),

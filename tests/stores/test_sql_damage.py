@@ -273,7 +273,7 @@ def test_old_results_are_removed_for_ever_and_their_rounds_stay_closed(
     assert bench.states() == before, "shown, and nothing else"
     done = run("store", "prune", *plan, "--older-than", "9000d", "--yes")
     assert "1 round removed" in done.output
-    assert "1 round that old stay: not sealed" in done.output
+    assert "Not removed, because not sealed: 1 round." in done.output
 
     other = bench.open()
     assert isinstance(other, RoundStore)

@@ -54,7 +54,7 @@ def test_each_fault_of_the_metadata_is_named(archives: ModuleType, tmp_path: Pat
     page = "See [the plan](docs/plan.md).\n\n![a picture](docs/a.png)\n"
     made = wheel(tmp_path / "a.whl", page, "Version: 1.1.0", "Requires-Dist: click>=8.1")
     assert archives.metadata_problems(made, "1.2.0") == [
-        "the wheel says version 1.1.0",
+        "the wheel has version 1.1.0",
         "the bare wheel requires click>=8.1",
         "the index page has a link that leads nowhere: ](docs/plan.md)",
         "the index page has a link that leads nowhere: ](docs/a.png)",

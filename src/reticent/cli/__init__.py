@@ -18,14 +18,14 @@ def command() -> click.Group:
 
 
 def bare(arguments: Sequence[str]) -> int:
-    """The command on a bare install, without click: `reticent device …`; returns the exit code."""
+    """The command on a bare install, without click; returns the exit code."""
     from reticent.cli import device
 
     if arguments[:1] == ["device"]:
         return device.main(arguments[1:])
     named = f"reticent {arguments[0]}" if arguments else "reticent"
     sys.stderr.write(
-        f"{named} needs pip install 'reticent[cli]'. Without it there is reticent device: "
+        f"{named} needs pip install 'reticent[cli]'. Without it only reticent device works: "
         f"{', '.join(device.VERBS)}.\n"
     )
     return 1

@@ -1,4 +1,4 @@
-"""`reticent agent`: programs in any language, by OpenTelemetry."""
+"""`reticent agent`: OpenTelemetry metrics of other programs, as one device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reticent.cli.options import check_free, input_file
+from reticent.cli.options import check_free, input_file, segment_tags
 from reticent.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 @click.command(short_help="OpenTelemetry metrics on loopback, into a device.")
 @click.argument("plan", metavar="PLAN", type=input_file)
 @click.option("--state", required=True, metavar="FILE", type=click.Path(dir_okay=False),
-              help="The device's state file; made if it is not there.")  # fmt: skip
+              help="The device's state file; created if it does not exist.")  # fmt: skip
 @click.option("--endpoint", envvar="RETICENT_ENDPOINT", metavar="URL",
-              help="The collector. Without one nothing is sent.")  # fmt: skip
+              help="The collector; without one nothing is sent.")  # fmt: skip
 @click.option("--key-file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="A file with the collector's ingest key; otherwise RETICENT_KEY.")  # fmt: skip
 @click.option("--routes", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
               help="Which instruments feed which metrics, as TOML.")  # fmt: skip
-@click.option("--segment", "tags", multiple=True, metavar="NAME:TAG",
+@click.option("--segment", multiple=True, callback=segment_tags, metavar="NAME:TAG",
               help="A public tag of this device, such as os:linux.")  # fmt: skip
 @click.option("--consent", type=click.Choice(["unset", "granted", "denied", "local"]), default="unset",
-              show_default=True, help="What holds while the person has not chosen.")  # fmt: skip
+              show_default=True, help="Consent while the person has not chosen.")  # fmt: skip
 @click.option("--policy", envvar="RETICENT_POLICY", default="", metavar="NAME=VALUE,...",
-              help="Limits other than the device's own, such as max_lifetime=40.")  # fmt: skip
+              help="Other limits than the defaults of a device, such as max_lifetime=40.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=4318, show_default=True,
               help="Port on 127.0.0.1; 0 for any that is free.")  # fmt: skip
 def agent(
@@ -43,13 +43,13 @@ def agent(
     endpoint: str | None,
     key_file: Path | None,
     routes: str | None,
-    tags: tuple[str, ...],
+    segment: dict[str, str],
     consent: Consent,
     policy: str,
     port: int,
 ) -> None:
     """
-    Take the metrics of programs on this machine by OTLP/HTTP, and answer PLAN for them as one device.
+    Take the metrics of programs on this machine by OTLP/HTTP, and answer PLAN with them as one device.
 
     Only the device's noisy answers leave the machine. Programs need no change: they export to this agent
     with OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 and OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf.
@@ -67,8 +67,6 @@ def agent(
         from reticent.otel.agent import Agent
     except ModuleNotFoundError as missing:
         raise MissingExtraError("agent", "opentelemetry-proto") from missing
-    if not all(":" in tag for tag in tags):
-        raise click.BadParameter("expected NAME:TAG, such as os:linux.", param_hint="--segment")
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     check_free("127.0.0.1", port, "--port")
     answered = Plan.load(plan)
@@ -78,7 +76,7 @@ def agent(
         state,
         endpoint=endpoint,
         key=key_file.read_text().strip() if key_file else os.environ.get("RETICENT_KEY"),
-        segment=dict(tag.split(":", 1) for tag in tags),
+        segment=segment,
         consent=consent,
         policy=Policy.from_text("--policy", policy),
     )

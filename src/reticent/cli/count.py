@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from reticent.cli.options import near_names
-from reticent.cli.output import (
-    as_json,
-    console,
-    counted,
-    date_and_time,
-    found_problems,
-    print_json,
-    progress,
-    quiet_option,
-    table,
-)
+from reticent.cli.options import check_name
+from reticent.cli.output import as_json, counted, date_and_time, found_problems, progress, quiet, show, table
 from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
@@ -43,18 +34,13 @@ def _setting(context: click.Context, parameter: click.Parameter, pairs: tuple[st
     "--version", type=click.IntRange(1), metavar="N", help="Rounds of this version of the plan only."
 )
 @click.option("--round", "rounds", type=click.IntRange(0), multiple=True, metavar="R",
-              help="This round, in any state; may be given several times.")  # fmt: skip
-@click.option(
-    "--engine",
-    type=click.Choice(["duckdb", "arrow", "spark"]),
-    default="duckdb",
-    show_default=True,
-    help="Engine that counts.",
-)
+              help="This round, in any state; may be repeated.")  # fmt: skip
+@click.option("--engine", type=click.Choice(["duckdb", "arrow", "spark"]), default="duckdb", show_default=True,
+              help="Engine that counts.")  # fmt: skip
 @click.option("--master", metavar="URL", help="Spark's master, as spark://HOST:PORT; local[*] when left out.")
 @click.option("--conf", multiple=True, callback=_setting, metavar="NAME=VALUE", help="A setting of Spark.")
 @click.option("--skip-bad", is_flag=True, help="Leave out files that cannot be counted, and list them.")
-@quiet_option
+@quiet
 @as_json
 def count(
     lake: str,
@@ -76,9 +62,9 @@ def count(
     Each report counts once, however often it was stored. A file that is damaged, or of another plan or round, is
     named with the reason, and nothing is counted. With --skip-bad the rest is counted, and the exit code is 3.
 
-    Without --seal nothing in the lake changes. With it, the rounds whose grace is over are sealed with what the
-    engine counted, as a collector would seal them; serve --no-seal leaves that work to this command. A round
-    that cannot be sealed is named, the others are still sealed, and the exit code is 3.
+    Without --seal nothing in the lake changes. With it, rounds whose grace is over are sealed with the counts of
+    the engine, exactly as a collector seals them; serve --no-seal leaves sealing to this command. A round that
+    cannot be sealed is named, the others are still sealed, and the exit code is 3.
 
     \b
     Example:
@@ -89,7 +75,7 @@ def count(
         raise click.UsageError("--master and --conf are for --engine spark.")
     if seal and skip_bad:
         raise click.UsageError(
-            "--seal does not go with --skip-bad: reticent store repair first sets bad files aside."
+            "--seal does not go with --skip-bad: run reticent store repair first to set bad files aside."
         )
     from reticent import frames
     from reticent.stores.lake import read_lake
@@ -101,9 +87,8 @@ def count(
         )
     url = lake if "://" in lake else f"lake:///{lake}"
     names = sorted({plan.name for plan in read_lake(url).plans()})
-    if plan not in (None, *names):
-        with near_names(plan=names):
-            raise ParameterError("plan", "a plan of this lake", plan)
+    if plan is not None:
+        check_name("plan", plan, names)
     results: list[RoundCount] = []
     try:
         keys = frames.lake_rounds(url, plan, version, rounds or None)
@@ -120,15 +105,29 @@ def count(
                     tell(len(results), len(keys))
     except ParameterError as error:
         raise ReticentError(f"{url}: {error}") from error
-    if as_json:
-        print_json({"engine": engine, "rounds": [_plain(result) for result in results]})
-    else:
-        _show(results, seal)
-    _end(url, results)
+    rows = [
+        (*result.key, result.state, f"{result.files:,}", f"{len(result.skipped):,}", f"{result.reports:,}")
+        for result in results
+    ]
+    shown = table("plan", "version", "round", "state", "files", "left out", "reports", rows=rows)
+    sealed = [f"{counted(sum(not result.problem for result in results), 'round')} sealed."] * seal
+    show(
+        as_json,
+        {"engine": engine, "rounds": [_plain(result) for result in results]},
+        *([shown, *sealed] if results else [f"No rounds to {'seal' if seal else 'count'}."]),
+    )
+    for result in results:
+        for path, reason in result.skipped.items():
+            click.echo(f"left out: {path}: {reason}", err=True)
+        if result.problem:
+            named = f"round {result.key.round} of {result.key.plan} version {result.key.version}"
+            click.echo(f"not sealed: {named}: {result.problem.removeprefix(f'{url}: ')}", err=True)
+    if any(result.skipped or result.problem for result in results):
+        found_problems()
 
 
 def _due(url: str, keys: list[RoundKey], named: bool) -> list[RoundKey]:
-    """Those of the rounds that may be sealed; one that was named and is not over is an error."""
+    """The rounds that may be sealed; a named one whose grace is not over is an error."""
     from reticent.stores import due, open_store
 
     store = open_store(url, readonly=True)
@@ -148,12 +147,9 @@ def _sealing(url: str, keys: list[RoundKey], engine: Engine) -> Iterator[RoundCo
     from reticent.results import write_results
     from reticent.stores import open_store
 
-    store = open_store(url)
-    try:
+    with closing(open_store(url)) as store:
         yield from frames.seal_lake(store, keys, engine)
         write_results(store)
-    finally:
-        store.close()
 
 
 def _plain(result: RoundCount) -> dict[str, object]:
@@ -172,28 +168,3 @@ def _plain(result: RoundCount) -> dict[str, object]:
         **({"problem": result.problem} if result.problem else {}),
         "counts": counts,
     }
-
-
-def _show(results: list[RoundCount], seal: bool) -> None:
-    if not results:
-        click.echo(f"No rounds to {'seal' if seal else 'count'}.")
-        return
-    rows = table("plan", "version", "round", "state", "files", "left out", "reports")
-    for result in results:
-        numbers = result.files, len(result.skipped), result.reports
-        rows.add_row(*map(str, result.key), result.state, *(f"{number:,}" for number in numbers))
-    console().print(rows)
-    if seal:
-        click.echo(f"{counted(sum(not result.problem for result in results), 'round')} sealed.")
-
-
-def _end(url: str, results: list[RoundCount]) -> None:
-    """Name what was left out and what was not sealed; then the exit code is 3."""
-    for result in results:
-        for path, reason in result.skipped.items():
-            click.echo(f"left out: {path}: {reason}", err=True)
-        if result.problem:
-            named = f"round {result.key.round} of {result.key.plan} version {result.key.version}"
-            click.echo(f"not sealed: {named}: {result.problem.removeprefix(f'{url}: ')}", err=True)
-    if any(result.skipped or result.problem for result in results):
-        found_problems()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reticent.lab.demo import Comparison
 
 HEAD = f"""
-Mean seconds in the editor, and how many shares of its two histograms are inside:
+Mean seconds in the editor, and how many shares of its two histograms are inside their intervals:
 
 [bold]{"round":>6}  {"truth":>8}  {"estimate":>16}  {"95 % interval":>18}  {"":8}  histograms[/bold]"""
 LASTING = "Misses come in runs: remembered answers do not average out, so an error lasts for rounds."
@@ -31,7 +31,7 @@ LASTING = "Misses come in runs: remembered answers do not average out, so an err
 @click.option("--devices", type=click.IntRange(100, 5_000_000), default=200_000, show_default=True,
               metavar="N", help="Simulated devices; a few of them run the real SDK.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 1000), default=31, show_default=True, metavar="N",
-              help="Rounds of six hours to live through.")  # fmt: skip
+              help="Rounds of six hours to simulate.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, metavar="PORT",
               help="Port of the dashboard; 0 for any that is free.")  # fmt: skip
 @click.option("--once", is_flag=True, help="Exit when done instead of serving the dashboard.")
@@ -48,8 +48,8 @@ def demo(
     Run the whole system on this machine: a collector on an embedded store, a fleet of simulated devices, and
     the dashboard. Time is sped up: a round of six hours takes a moment.
 
-    Each device sends a few noisy bits per round. As rounds are sealed, the truth, which no collector ever
-    sees, is shown beside what the bits say.
+    Each device sends a few noisy bits per round. As rounds are sealed, the true figures, which no collector ever
+    sees, are shown beside the estimates.
 
     \b
     Example:

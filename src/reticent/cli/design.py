@@ -1,4 +1,4 @@
-"""`reticent design`: from what is wanted to the section of a plan."""
+"""`reticent design`: from a goal to the section of a plan."""
 
 from __future__ import annotations
 
@@ -12,17 +12,9 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from reticent.cli.options import standard_input
-from reticent.cli.output import (
-    as_json,
-    console,
-    counted,
-    figure,
-    found_problems,
-    make_folder,
-    print_json,
-    table,
-)
+from reticent.cli import output
+from reticent.cli.options import recorded_values
+from reticent.cli.output import counted, figure, table
 from reticent.errors import ParameterError, PlanError
 from reticent.mechanisms import exact
 from reticent.plan import Plan, PrivacyCard
@@ -30,7 +22,7 @@ from reticent.plan.card import duration
 from reticent.privacy import CLAIMS, printed
 
 if TYPE_CHECKING:
-    from reticent.lab.design import Choice, Design, Goal, Neighbour, Range, WayOut
+    from reticent.lab.design import Choice, Design, Goal, Range, WayOut
     from reticent.lab.fleet import Recorded
 
 OPTIONS = {
@@ -41,7 +33,7 @@ OPTIONS = {
     "asked": "--per-report",
     "period": "--per",
 }
-"""What a part of a goal is called on the command line, where it is not just --part."""
+"""The option of a part of a goal, where it is not --part."""
 
 WORDS = {
     "devices": "number of devices",
@@ -53,7 +45,7 @@ WORDS = {
     "change_time": "loss of a moved change",
     "window": "window",
 }
-"""The parts of a goal, for people."""
+"""The parts of a goal in words."""
 
 LOSSES = {
     "round": "one round",
@@ -63,7 +55,7 @@ LOSSES = {
     "window": "one window",
     "any_history": "any",
 }
-"""Short heads for the columns of `PrivacyCard.columns`."""
+"""Short heads of `PrivacyCard.columns`."""
 
 _UNITS = {"m": 60, "h": 3600, "d": 86_400}
 
@@ -77,7 +69,6 @@ def _number(context: click.Context, parameter: click.Parameter, text: str | None
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """A duration as a plan writes it."""
     match = re.fullmatch(r"([1-9][0-9]{0,6})([mhd])", text or "")
     if text is not None and match is None:
         raise click.BadParameter(f"expected a duration such as 30m, 6h or 7d, got {text!r}.")
@@ -85,11 +76,10 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
 
 
 def _listed(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
-    """Words between commas."""
     return tuple(word.strip() for word in text.split(",")) if text else ()
 
 
-@click.command(short_help="Find range, mechanism, epsilon and way of answering for a goal.")
+@click.command(short_help="Find range, mechanism, epsilon and kind of answers for a goal.")
 @click.option("--range", "max_value", callback=_number, metavar="M",
               help="Top of the counter's range; it begins at 0. Chosen when left out, with --values.")  # fmt: skip
 @click.option("--values", metavar="FILE",
@@ -106,16 +96,16 @@ def _listed(context: click.Context, parameter: click.Parameter, text: str | None
               help="Whom the promise covers: devices that keep their value (remembered answers), or any two "
                    "histories, whatever a device does (sampled answers).")  # fmt: skip
 @click.option("--epsilon", callback=_number, metavar="E",
-              help="Most that a constant device may lose, and half of the same-pattern loss; with any-history, "
-                   "most that a window may lose. 4 if there is no limit.")  # fmt: skip
+              help="Limit: loss of a constant device, and half of the same-pattern loss; with any-history, loss of a "
+                   "window. 4 when no limit is given.")  # fmt: skip
 @click.option("--lifetime", callback=_number, metavar="L",
-              help="Most that may be lost between devices of the same pattern, instead.")  # fmt: skip
+              help="Limit instead: loss between devices of the same pattern.")  # fmt: skip
 @click.option("--year", callback=_number, metavar="Y",
-              help="Most that any two histories may lose in a year, instead, with any-history.")  # fmt: skip
+              help="Limit instead, with any-history: loss between any two histories in a year.")  # fmt: skip
 @click.option("--window", callback=_seconds, metavar="TIME",
-              help="With any-history, one report per device in so long; chosen when left out.")  # fmt: skip
+              help="With any-history: length of a window, one report per device; chosen when left out.")  # fmt: skip
 @click.option("--metrics", type=int, default=1, show_default=True, metavar="T",
-              help="How many such metrics the plan has; limits are for all of them together.")  # fmt: skip
+              help="Number of such metrics in the plan; limits are for all of them together.")  # fmt: skip
 @click.option("--per-report", "asked", type=int, metavar="K",
               help="With any-history, metrics that a report answers; chosen when left out.")  # fmt: skip
 @click.option("--round", "round_seconds", callback=_seconds, default="1d", show_default=True, metavar="TIME",
@@ -123,7 +113,7 @@ def _listed(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--flip", callback=_number, metavar="P",
               help="Flip probability of each answer bit; 0.2 when left out.")  # fmt: skip
 @click.option("--change-time", callback=_number, metavar="X",
-              help="Most that a change may lose per round by which it is moved, instead; 1.387 is a flip "
+              help="Limit instead of --flip: loss of a change per round by which it is moved; 1.387 is a flip "
                    "of 0.2.")  # fmt: skip
 @click.option("--kind", type=click.Choice(["mean", "histogram", "choice", "flag"]),
               help="What to estimate; a mean, unless buckets, edges or labels are given.")  # fmt: skip
@@ -135,27 +125,33 @@ def _listed(context: click.Context, parameter: click.Parameter, text: str | None
 )
 @click.option("--labels", callback=_listed, metavar="A,B,...", help="Labels of the choice.")
 @click.option(
-    "--expected-mean", callback=_number, metavar="X", help="Be precise there; else at the worst mean."
+    "--expected-mean",
+    callback=_number,
+    metavar="X",
+    help="Half-width at this mean; at the worst one when left out.",
 )
 @click.option(
-    "--expected-share", callback=_number, metavar="P", help="Be precise there; else at the worst share."
+    "--expected-share",
+    callback=_number,
+    metavar="P",
+    help="Half-width at this share; at the worst one when left out.",
 )
 @click.option("--segments", type=int, default=1, show_default=True, metavar="S",
-              help="Equal parts of the fleet, each to be that precise.")  # fmt: skip
+              help="Equal parts of the fleet, each with that half-width.")  # fmt: skip
 @click.option("--confidence", type=float, default=0.95, show_default=True, metavar="C",
               help="Confidence level of the intervals.")  # fmt: skip
 @click.option("--name", default="counter", show_default=True, metavar="NAME", help="Name of the metric.")
 @click.option("--unit", default="", metavar="UNIT", help="Unit of the counter, such as second.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="Write the plan and a picture of the trade-off there.")  # fmt: skip
-@as_json
+@output.as_json
 def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
     """
-    Choose range, mechanism, epsilon and way of answering: the least loss that reaches a half-width.
+    Choose range, mechanism, epsilon and kind of answers: the least loss that reaches a half-width.
 
     Without --half-width, the narrowest interval within the limit. Epsilon has three significant digits and
-    never exceeds it. Prints the design, what remembered and sampled answers would each give, its neighbours,
-    and the section for plan.toml, which reticent plan check reads.
+    never exceeds it. Prints the design, remembered and sampled answers side by side, similar designs, and the
+    section for plan.toml, which reticent plan check reads.
 
     \b
     Example:
@@ -163,101 +159,99 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
       reticent design --range 21600 --devices 100000 --promise any-history --year 54 --round 6h
       reticent design --values seconds.csv --unit second --devices 100000 --epsilon 1 --per week
 
-    Exit code 3 when the goal cannot be met: then the nearest design is shown, and what to give up.
+    Exit code 3 when the goal is not achievable: then the nearest design is shown, and what to give up.
     """
     from reticent import plots
-    from reticent.lab.design import (
-        best,
-        choose,
-        draw,
-        neighbours,
-        plan_text,
-        reason,
-        section,
-        ways_out,
-        weigh,
-    )
+    from reticent.lab import design as lab
 
     given = wanted["max_value"]
     recorded = _read(wanted)
     goal = _goal(wanted)
-    ranges = weigh(goal, recorded.table) if recorded is not None and goal.kind == "mean" else ()
-    choice = (
-        best(tuple(tried for tried in ranges if given in (None, tried.max_value))).choice
-        if ranges
-        else choose(goal)
-    )
-    make_folder(out)
-    text = plan_text(choice)
-    try:  # all numbers are a plan's by now; a name, a unit or a label may still not be
+    ranges = lab.weigh(goal, recorded.table) if recorded is not None and goal.kind == "mean" else ()
+    tried = tuple(one for one in ranges if given in (None, one.max_value))
+    choice = lab.best(tried).choice if ranges else lab.choose(goal)
+    output.make_folder(out)
+    text = lab.plan_text(choice)
+    try:  # all numbers suit a plan by now; a name, a unit or a label may not
         suits, problem = Plan.from_toml(text).name == choice.goal.name, "expected a plain name."
     except PlanError as error:
         suits, problem = False, str(error.problems[0])
     if not suits:
         raise click.UsageError(f"--name, --unit or --labels does not suit a plan: {problem}")
-    around, outs = neighbours(choice), ways_out(choice)
-    files: list[Path] = []
+    outs, files = lab.ways_out(choice), list[Path]()
     if out is not None:
         file = out / f"{choice.goal.name}-design.toml"
         file.write_text(text, encoding="utf-8")
-        files = [file, *plots.save(draw(choice, ranges), out, file.stem)]
+        files = [file, *plots.save(lab.draw(choice, ranges), out, file.stem)]
     if as_json:
-        print_json(
-            {
-                "met": choice.met,
-                "goal": {**_floats(asdict(choice.goal)), "kind": choice.goal.kind},
-                "chosen": _described(choice.chosen),
-                "ranges": [_range(tried) for tried in ranges],
-                "shares": _shares(choice.goal, recorded),
-                "ways": _ways(choice),
-                "reason": reason(choice),
-                "give_up": [_floats(asdict(way)) for way in outs],
-                "neighbours": [
-                    {"label": neighbour.label, **_described(neighbour.design)} for neighbour in around
-                ],
-                "section": section(choice),
-                "plan": text,
-                "files": [str(file) for file in files],
-            }
-        )
+        answer = {
+            "met": choice.met,
+            "goal": {**asdict(choice.goal), "kind": choice.goal.kind},
+            "chosen": _described(choice.chosen),
+            "ranges": [
+                {
+                    **{name: getattr(one, name) for name in ("max_value", "cut", "bias", "noise", "rmse")},
+                    "half_width": one.choice.chosen.half_width,
+                    "epsilon": one.choice.chosen.epsilon,
+                    "met": one.choice.met,
+                }
+                for one in ranges
+            ],
+            "shares": _shares(choice.goal, recorded),
+            "ways": _ways(choice),
+            "reason": lab.reason(choice),
+            "give_up": [asdict(way) for way in outs],
+            "neighbours": [
+                {"label": each.label, **_described(each.design)} for each in lab.neighbours(choice)
+            ],
+            "section": lab.section(choice),
+            "plan": text,
+            "files": files,
+        }
+        output.print_json(answer)
     else:
-        screen = console()
-        _print_choice(screen, choice)
-        _print_ways_out(screen, choice.goal, outs)
+        screen = output.console()
+        _print_choice(screen, choice, outs)
         if recorded is not None:
-            _print_values(screen, choice, recorded, ranges)
-        _print_ways(screen, choice)
-        _print_neighbours(screen, choice, around)
+            _print_values(screen, choice.goal, recorded, ranges)
+        _print_alternatives(screen, choice)
         _print_section(screen, choice, files)
     if not choice.met:
-        found_problems()
+        output.found_problems()
 
 
 def _read(wanted: dict[str, Any]) -> Recorded | None:
-    """The recorded values, and what they say of range, edges and devices where nothing else does."""
+    """The recorded values; range, edges and devices that are not given are taken from them."""
     from reticent.lab.design import edges_of
     from reticent.lab.design.ranges import round_numbers
-    from reticent.lab.fleet import read_values
 
     file, kind = wanted.pop("values"), wanted["kind"]
     fixed = bool(wanted["labels"] or wanted["edges"]) or kind in ("choice", "flag")
     if file is None:
-        if wanted["devices"] is None:
-            raise click.UsageError("--devices: expected a number of devices, or --values FILE, got neither.")
-        if wanted["max_value"] is None and not fixed:
-            raise click.UsageError(
-                "--range: expected the top of the counter's range, or --values FILE to choose it, got neither."
-            )
+        _refuse(
+            {
+                "--devices: expected a number of devices, or --values FILE, got neither.": wanted["devices"]
+                is None,
+                "--range: expected the top of the counter's range, or --values FILE to choose it, got neither.": (
+                    wanted["max_value"] is None and not fixed
+                ),
+            }
+        )
         return None
-    if kind in ("choice", "flag") or wanted["labels"]:
-        raise click.UsageError("--values: expected a mean or a histogram; a choice or a flag has no range.")
-    if wanted["expected_mean"] is not None:
-        raise click.UsageError("--expected-mean: expected none with --values, which have a mean.")
-    recorded = read_values(standard_input() if file == "-" else file)
+    _refuse(
+        {
+            "--values: expected a mean or a histogram; a choice or a flag has no range.": (
+                kind in ("choice", "flag") or wanted["labels"]
+            ),
+            "--expected-mean: expected none with --values, which have a mean.": wanted["expected_mean"]
+            is not None,
+        }
+    )
+    recorded = recorded_values(file)
     wanted["devices"] = wanted["devices"] or len(recorded.individuals)
     if wanted["max_value"] is None and not fixed:
         if wanted["buckets"]:
-            wanted["edges"] = edges_of(recorded.table, wanted["buckets"], wanted["unit"])
+            wanted["edges"] = edges_of(recorded.table, wanted.pop("buckets"), wanted["unit"])
             wanted["buckets"] = None
         else:
             wanted["max_value"] = round_numbers(recorded.max_value, wanted["unit"])[-1]
@@ -270,37 +264,35 @@ def _goal(wanted: dict[str, Any]) -> Goal:
     kind, per, mean, share = (wanted.pop(key) for key in ("kind", "per", "expected_mean", "expected_share"))
     bucketed = "choice" if wanted["labels"] else "histogram"
     sorted_into = [key for key in ("buckets", "edges", "labels") if wanted[key]]
-    if len(sorted_into) > 1:
-        raise click.UsageError(f"Give either --{sorted_into[0]} or --{sorted_into[1]}, not both.")
+    both = " or --".join(sorted_into)
     kind = kind or (bucketed if sorted_into else "mean")
-    if (kind if kind in ("histogram", "choice") else None) != (bucketed if sorted_into else None):
-        raise click.UsageError(
-            "--kind histogram needs --buckets K or --edges 0,E,...; --kind choice needs --labels A,B,...; a mean "
-            "and a flag have neither."
-        )
-    if wanted["max_value"] is not None and (wanted["edges"] or wanted["labels"] or kind == "flag"):
-        raise click.UsageError(
-            f"--range: expected none with {'--edges' if wanted['edges'] else 'a ' + kind}."
-        )
+    into = kind if kind in ("histogram", "choice") else None
     length, window = wanted["round_seconds"], wanted["window"]
-    if window is not None and window % length:
-        raise click.UsageError(
-            f"--window: expected whole rounds of {duration(length)}, got {duration(window)}."
-        )
+    seconds = {"day": 86_400, "week": 7 * 86_400, "round": length}.get(per, 0)
+    _refuse(
+        {
+            f"Give either --{both}, not both.": len(sorted_into) > 1,
+            "--kind histogram needs --buckets K or --edges 0,E,...; --kind choice needs --labels A,B,...; a mean and a "
+            "flag have neither.": into != (bucketed if sorted_into else None),
+            f"--range: expected none with {'--edges' if wanted['edges'] else 'a ' + kind}.": (
+                wanted["max_value"] is not None and (wanted["edges"] or wanted["labels"] or kind == "flag")
+            ),
+            f"--window: expected whole rounds of {duration(length)}, got {duration(window or 0)}.": (
+                window is not None and window % length
+            ),
+            f"--per {per}: expected rounds that divide it, got {duration(length)}.": seconds % length,
+            "--per window: expected --promise any-history, got constant.": (
+                per == "window" and wanted["promise"] == "constant"
+            ),
+            "--expected-share is for a histogram or a choice; a mean has --expected-mean.": (
+                into is None and share is not None
+            ),
+            "--expected-mean is for a mean; a histogram has --expected-share.": into and mean is not None,
+        }
+    )
     wanted["window"] = None if window is None else window // length
-    if per in ("day", "week"):
-        seconds = 86_400 if per == "day" else 7 * 86_400
-        if seconds % length:
-            raise click.UsageError(f"--per {per}: expected rounds that divide it, got {duration(length)}.")
+    if seconds:
         wanted["period"] = seconds // length
-    elif per == "window" and wanted["promise"] == "constant":
-        raise click.UsageError("--per window: expected --promise any-history, got constant.")
-    elif per == "round":
-        wanted["period"] = 1
-    if kind in ("mean", "flag") and share is not None:
-        raise click.UsageError("--expected-share is for a histogram or a choice; a mean has --expected-mean.")
-    if kind in ("histogram", "choice") and mean is not None:
-        raise click.UsageError("--expected-mean is for a mean; a histogram has --expected-share.")
     expected = share if mean is None else mean
     try:
         return Goal(**wanted, flag=kind == "flag", expected=expected)
@@ -313,32 +305,15 @@ def _goal(wanted: dict[str, Any]) -> Goal:
         raise click.UsageError(f"{option}: expected {error.expected}, got {error.got}.{hint}") from None
 
 
-def _floats(fields: dict[str, Any]) -> dict[str, Any]:
-    """Rationals as floats, for JSON."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return [plain(each) for each in value]
-        return float(value) if isinstance(value, Fraction) else value
-
-    return {key: plain(value) for key, value in fields.items()}
-
-
-def _range(tried: Range) -> dict[str, object]:
-    return {
-        "max_value": float(tried.max_value),
-        "cut": tried.cut,
-        "bias": tried.bias,
-        "noise": tried.noise,
-        "rmse": tried.rmse,
-        "half_width": tried.choice.chosen.half_width,
-        "epsilon": float(tried.choice.chosen.epsilon),
-        "met": tried.choice.met,
-    }
+def _refuse(problems: dict[str, object]) -> None:
+    """Raise `UsageError` for the first problem that there is."""
+    for message, there in problems.items():
+        if there:
+            raise click.UsageError(message)
 
 
 def _shares(goal: Goal, recorded: Recorded | None) -> list[dict[str, float]]:
-    """The part of the recorded values in each bucket."""
+    """The share of the recorded values in each bucket."""
     import numpy as np
 
     if recorded is None or goal.kind != "histogram":
@@ -355,8 +330,8 @@ def _shares(goal: Goal, recorded: Recorded | None) -> list[dict[str, float]]:
 def _described(design: Design) -> dict[str, object]:
     return {
         "mechanism": design.metric.mechanism.title,
-        "epsilon": float(design.epsilon),
-        "flip": float(design.flip),
+        "epsilon": design.epsilon,
+        "flip": design.flip,
         "bits": design.metric.bits,
         "devices": design.devices,
         "half_width": design.half_width,
@@ -366,7 +341,7 @@ def _described(design: Design) -> dict[str, object]:
 
 
 def _answering(plan: Plan, card: PrivacyCard) -> dict[str, object]:
-    """How devices answer and what they lose, with the keys of `reticent plan check`."""
+    """Answers and losses, with the keys of `reticent plan check`."""
     if not plan.answers.sampled:
         return {"answers": "remembered", "loss": asdict(card.loss)}
     window = duration(plan.answers.window * plan.round_seconds)
@@ -387,7 +362,7 @@ def _ways(choice: Choice) -> dict[str, object]:
     }
 
 
-def _print_choice(screen: Console, choice: Choice) -> None:
+def _print_choice(screen: Console, choice: Choice, outs: tuple[WayOut, ...]) -> None:
     goal, chosen = choice.goal, choice.chosen
     asked = f"{'the mean' if goal.buckets is None else f'{goal.buckets} buckets'} of 0 to "
     asked += _amount(goal, goal.max_value, mean=True)
@@ -404,47 +379,38 @@ def _print_choice(screen: Console, choice: Choice) -> None:
     if goal.half_width is None:
         verdict = "[green]The narrowest interval within the limit[/green]"
     elif choice.met:
-        verdict = f"[green]±{_amount(goal, goal.half_width)} can be had[/green]"
+        verdict = f"[green]±{_amount(goal, goal.half_width)} is achievable[/green]"
     else:
-        verdict = f"[red]±{_amount(goal, goal.half_width)} cannot be had[/red] within {limit}; the nearest"
+        verdict = (
+            f"[red]±{_amount(goal, goal.half_width)} is not achievable[/red] within {limit}; the nearest"
+        )
     answers = f"and flip {float(chosen.flip):g}"
     if goal.sampled:
         answers = f"in each window of {duration(goal.answers.window * goal.round_seconds)}"
-        if goal.metrics > 1:
-            answers += f", {goal.answers.metrics} of {goal.metrics} metrics per report"
-    screen.print(
-        f"{verdict}: {chosen.metric.mechanism.title} with epsilon {printed(float(chosen.epsilon))} {answers}."
-    )
+        answers += f", {goal.answers.metrics} of {goal.metrics} metrics per report" * (goal.metrics > 1)
+    epsilon = printed(float(chosen.epsilon))
+    screen.print(f"{verdict}: {chosen.metric.mechanism.title} with epsilon {epsilon} {answers}.")
     share = f" ({chosen.half_width / float(goal.top):.2%} of the range)" if goal.buckets is None else ""
-    if goal.expected is None:
-        at = ", at worst"
-    else:
+    at = ", at worst"
+    if goal.expected is not None:
         kind = "a mean" if goal.buckets is None else "a share"
-        worst = _amount(goal, chosen.worst_half_width)
-        at = f", at {kind} of {_amount(goal, goal.expected)}; ±{worst} at worst"
+        at = f", at {kind} of {_amount(goal, goal.expected)}; ±{_amount(goal, chosen.worst_half_width)} at worst"
     of = "" if goal.period_name == "a round" else f" of {goal.period_name}"
     screen.print(
         f"  {goal.confidence * 100:g} % half-width   ±{_amount(goal, chosen.half_width)}{of}{share}{at}"
     )
     if goal.bias:
         screen.print(f"{'':18}  {_amount(goal, goal.bias)} of it is clipping: values above the range")
-    figures = [
-        f"{loss} {title}"
-        for loss, title in zip(
-            chosen.card.figures(chosen.card.loss), chosen.card.columns.values(), strict=True
-        )
-    ]
+    losses = zip(chosen.card.figures(chosen.card.loss), chosen.card.columns.values(), strict=True)
+    figures = [f"{loss} {title}" for loss, title in losses]
     screen.print(f"  privacy loss      {', '.join(figures[:3])}{',' * (len(figures) > 3)}")
     if len(figures) > 3:
         screen.print(f"{'':18}  {', '.join(figures[3:])}")
-
-
-def _print_ways_out(screen: Console, goal: Goal, outs: tuple[WayOut, ...]) -> None:
     if outs:
-        screen.print("\nTo have it, give up one of these and keep the others:")
+        screen.print("\nTo reach it, give up one of these and keep the others:")
     for way in outs:
         if way.instead is None:
-            screen.print(f"  [dim]no {WORDS[way.part]} alone would do[/dim]")
+            screen.print(f"  [dim]no {WORDS[way.part]} alone is enough[/dim]")
             continue
         instead, wanted = (_part(goal, way.part, number) for number in (way.instead, way.wanted))
         unit = " devices" if way.part == "devices" else ""
@@ -460,53 +426,51 @@ def _part(goal: Goal, part: str, number: Fraction | int) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{float(number):g}"
 
 
-def _print_values(screen: Console, choice: Choice, recorded: Recorded, ranges: tuple[Range, ...]) -> None:
-    """What the recorded values say: the cost of each range, or what lies in each bucket."""
-    goal = choice.goal
+def _amount(goal: Goal, number: Fraction | float, mean: bool = False) -> str:
+    """A value in its unit, or a share."""
+    unit = f" {escape(goal.unit)}" if goal.unit and (mean or goal.buckets is None) else ""
+    return f"{figure(float(number))}{unit}"
+
+
+def _print_values(screen: Console, goal: Goal, recorded: Recorded, ranges: tuple[Range, ...]) -> None:
+    """The cost of each range for the recorded values, or their share in each bucket."""
     size = f"{counted(len(recorded.individuals), 'individual')} in {counted(len(recorded.days), 'round')}"
-    if ranges:
-        rows = table(
-            "range", "values above", "clipping", "noise", "error", "epsilon", "half-width",
-            title=f"\nRanges, for the values of {size}",
-        )  # fmt: skip
-        for tried in ranges:
-            design = tried.choice.chosen
-            mark = " chosen" if tried.max_value == goal.max_value else ""
-            rows.add_row(
-                f"{figure(float(tried.max_value))}{mark}",
-                f"{tried.cut:.2%}",
-                *(figure(part) for part in (tried.bias, tried.noise, tried.rmse)),
-                printed(float(design.epsilon)),
-                f"±{figure(design.half_width)}",
-            )
-        screen.print(rows)
-        screen.print(
-            f"[dim]Error: √(clipping² + noise²), of {goal.period_name}, against the mean of all values. The half-width "
-            "includes the clipping; the intervals of estimates do not know of it.[/dim]"
-        )
-    else:
+    if not ranges:
         screen.print(f"\nBuckets, for the values of {size}")
-        rows = table("from", "to", "values")
+        buckets = table("from", "to", "values")
         for bucket in _shares(goal, recorded):
-            rows.add_row(f"{bucket['from']:,.6g}", f"{bucket['to']:,.6g}", f"{bucket['share']:.1%}")
-        screen.print(rows)
+            buckets.add_row(f"{bucket['from']:,.6g}", f"{bucket['to']:,.6g}", f"{bucket['share']:.1%}")
+        screen.print(buckets)
+        return
+    heads = ("range", "values above", "clipping", "noise", "error", "epsilon", "half-width")
+    rows = [
+        (
+            f"{figure(float(tried.max_value))}{' chosen' * (tried.max_value == goal.max_value)}",
+            f"{tried.cut:.2%}",
+            *map(figure, (tried.bias, tried.noise, tried.rmse)),
+            printed(float(tried.choice.chosen.epsilon)),
+            f"±{figure(tried.choice.chosen.half_width)}",
+        )
+        for tried in ranges
+    ]
+    screen.print(table(*heads, rows=rows, title=f"\nRanges, for the values of {size}"))
+    screen.print(
+        f"[dim]Error: √(clipping² + noise²), of {goal.period_name}, against the mean of all values. The half-width "
+        "includes the clipping; the intervals of estimates do not.[/dim]"
+    )
 
 
-def _print_ways(screen: Console, choice: Choice) -> None:
-    """What remembered and sampled answers would each give, and why one of them was chosen."""
-    from reticent.lab.design import both_ways, reason, spent
+def _print_alternatives(screen: Console, choice: Choice) -> None:
+    """Remembered and sampled answers side by side, why one of them was chosen, and similar designs."""
+    from reticent.lab.design import MOST_BUCKETS, both_ways, neighbours, reason, spent
 
     names = ("constant", "lifetime", "any_history")
     heads = [CLAIMS[name].title for name in names[:2]] + ["any two\nhistories, 1 year"]
+    title = f"\nRemembered and sampled answers, at epsilon {printed(float(spent(choice)))}"
     rows = table(
-        "",
-        *heads,
-        "± one round",
-        "± one week",
-        "± one year",
-        title=f"\nBoth ways to answer, at epsilon {printed(float(spent(choice)))}"
-        + " for all metrics" * (choice.goal.metrics > 1),
-    )
+        "", *heads, "± one round", "± one week", "± one year",
+        title=title + " for all metrics" * (choice.goal.metrics > 1),
+    )  # fmt: skip
     for way in both_ways(choice):
         label = f"remembered, flip {float(way.plan.metrics[0].flip.probability):g}"
         if way.plan.answers.sampled:
@@ -516,24 +480,12 @@ def _print_ways(screen: Console, choice: Choice) -> None:
         rows.add_row(label, *losses, *map(figure, way.half_widths.values()))
     screen.print(rows)
     screen.print(escape(reason(choice)))
-
-
-def _amount(goal: Goal, number: Fraction | float, mean: bool = False) -> str:
-    """A value in its unit, or a share."""
-    unit = f" {escape(goal.unit)}" if goal.unit and (mean or goal.buckets is None) else ""
-    return f"{figure(float(number))}{unit}"
-
-
-def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, ...]) -> None:
-    from reticent.lab.design import MOST_BUCKETS
-
     sampled = choice.goal.sampled
-    heads = [LOSSES[name] for name in choice.chosen.card.columns]
     rows = table(
-        "", "mechanism", "epsilon", "window" if sampled else "flip", "bits", "half-width", *heads,
-        title="\nAround it",
+        "", "mechanism", "epsilon", "window" if sampled else "flip", "bits", "half-width",
+        *(LOSSES[name] for name in choice.chosen.card.columns), title="\nSimilar designs",
     )  # fmt: skip
-    for neighbour in around:
+    for neighbour in neighbours(choice):
         design, plan = neighbour.design, neighbour.design.plan
         rows.add_row(
             neighbour.label,
@@ -550,7 +502,7 @@ def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, 
         screen.print(f"[dim]Other mechanisms are shown at an equal {equal}.[/dim]")
     if choice.goal.buckets == MOST_BUCKETS:
         screen.print(
-            "[dim]255 buckets or fewer could be asked about by hadamard-bit, which needs fewer devices.[/dim]"
+            "[dim]With 255 buckets or fewer, hadamard-bit is possible, which needs fewer devices.[/dim]"
         )
 
 
@@ -561,12 +513,12 @@ def _print_section(screen: Console, choice: Choice, files: list[Path]) -> None:
     screen.print(escape(section(choice)))
     if choice.goal.metrics > 1:
         screen.print(f"[dim]And {choice.goal.metrics - 1} more like it.[/dim]")
+    for file in files:
+        screen.print(f"Written: {escape(str(file))}", soft_wrap=True)
     if files:
-        for file in files:
-            screen.print(f"Written: {escape(str(file))}", soft_wrap=True)
         screen.print(f"Check it: {escape(check_command(choice, str(files[0])))}", soft_wrap=True)
     else:
         screen.print("[dim]--out DIR writes it as a plan, with a picture of the trade-off.[/dim]")
     screen.print(
-        "[dim]Between whom each loss holds, and what is open: docs/explanation/not-protected.md[/dim]"
+        "[dim]What each loss compares, and what is not covered: docs/explanation/not-protected.md[/dim]"
     )

@@ -1,8 +1,8 @@
 """
 `reticent device …`: what a device would send and has sent, and the person's choices about it.
 
-These verbs need the standard library alone, so they are declared once, below, and read by `argparse` on a bare
-install and by click beside the other verbs.
+These verbs need the standard library alone: they are declared once, in `VERBS`, for argparse on a bare install and for
+click beside the other verbs.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reticent.device import Device, HttpTransport, Policy, Preview, Receipt, Retry, Status
 from reticent.errors import ReticentError, StateError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # --help of other verbs needs no device
     import click
+
+    from reticent.device import Device
 
 CONSENTS = ("granted", "denied", "local", "unset")
 FOUND_PROBLEMS = 3
@@ -34,16 +37,14 @@ class Option(NamedTuple):
     help: str
     metavar: str = ""
     variable: str = ""
-    """Of the environment, which can hold it as well."""
 
 
 class Verb(NamedTuple):
-    """A verb on a state file: what it does, and what it can be given."""
+    """A verb on a state file; `choices` may follow STATE."""
 
     run: Callable[[argparse.Namespace], int]
     options: tuple[Option, ...] = ()
     choices: tuple[str, ...] = ()
-    """What may stand after STATE."""
     needs_file: bool = True
 
 
@@ -58,13 +59,13 @@ def preview(given: argparse.Namespace) -> int:
     with _opened(given.state) as device:
         shown = device.preview()
     if shown is None:
-        raise StateError(f"{given.state}: there is nothing to be sent in the round or window under way.")
+        raise StateError(f"{given.state}: there is nothing to send in the current round or window.")
     return _show(shown, given)
 
 
 def receipt(given: argparse.Namespace) -> int:
     """
-    Show every report of the device with this STATE file, bit by bit, and what they may tell together.
+    Show every report of the device with this STATE file, bit by bit, and what they reveal together.
 
     \b
     Example:
@@ -89,9 +90,9 @@ def status(given: argparse.Namespace) -> int:
 
 def consent(given: argparse.Namespace) -> int:
     """
-    Show the choice in this STATE file, or make one: granted, denied, local (collect, show, never send) or unset.
+    Show the consent in this STATE file, or set it: granted, denied, local (collect, show, never send) or unset.
 
-    Where there is no plan in the file to agree to, or no file yet, name the program's with --plan.
+    Where the file holds no plan yet, or does not exist, give the program's plan with --plan.
 
     \b
     Example:
@@ -105,7 +106,7 @@ def consent(given: argparse.Namespace) -> int:
 
 def pause(given: argparse.Namespace) -> int:
     """
-    Let the device with this STATE file record and send nothing from now on; remembered answers stay.
+    Stop recording and sending on the device with this STATE file; remembered answers stay.
 
     \b
     Example:
@@ -129,17 +130,17 @@ def resume(given: argparse.Namespace) -> int:
 
 def forget(given: argparse.Namespace) -> int:
     """
-    Wipe the remembered answers of the device with this STATE file, and whatever was not sent.
+    Delete the remembered answers of the device with this STATE file, and all that is not sent yet.
 
     New answers reveal more than the old ones repeated: this is for a device that changes hands. What
-    was sent stays sent, and stays on the receipt. A choice of granted or local has to be made again.
+    was sent stays sent, and stays on the receipt. A consent of granted or local has to be given again.
 
     \b
     Example:
       reticent device forget telemetry.db --yes
     """
     if not given.yes:
-        sys.stderr.write("New answers will be drawn, which tells more in the long run. Forget? [y/N]: ")
+        sys.stderr.write("New answers will be drawn, which reveal more in the long run. Forget? [y/N]: ")
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             sys.stderr.write("Nothing was changed.\n")
@@ -150,10 +151,10 @@ def forget(given: argparse.Namespace) -> int:
 
 def check(given: argparse.Namespace) -> int:
     """
-    Look at the device with this STATE file, and at its plan and its collector where they are named.
+    Check the device with this STATE file, and its plan and collector where they are given.
 
-    The collector is sent an empty object, which it refuses: that it does shows that address and key are right.
-    Nothing is recorded or changed. Exit code 3 when there is a problem.
+    The collector is sent an empty object: its refusal shows that address and key are right. Nothing is recorded or
+    changed. Exit code 3 when there is a problem.
 
     \b
     Example:
@@ -165,27 +166,24 @@ def check(given: argparse.Namespace) -> int:
         *(_check_endpoint(given.endpoint, given.key) if given.endpoint else []),
     ]
     if given.as_json:
-        _write_json([{"subject": subject, "level": level, "text": text} for subject, level, text in findings])
+        answer = [dict(zip(("subject", "level", "text"), finding, strict=True)) for finding in findings]
+        sys.stdout.write(json_text(answer) + "\n")
     else:
         sys.stdout.write("".join(f"{level:8}{subject}: {text}\n" for subject, level, text in findings))
     return FOUND_PROBLEMS if any(level == "problem" for _, level, _ in findings) else 0
 
 
 _PLAN = Option("--plan", "The plan of the program.", "PLAN")
-_HTML = Option("--html", "Write it as a page to this file, to be opened in a browser.", "FILE")
+_HTML = Option("--html", "Write it as a page for a browser to this file.", "FILE")
 _JSON = Option("--json", "Answer in JSON, for scripts.")
 
+_ENDPOINT = Option("--endpoint", "The collector, as the device reaches it.", "URL")
+_KEY = Option("--key", "The ingest key of the device.", "KEY", "RETICENT_KEY")
+
 VERBS = {
-    "check": Verb(
-        check,
-        (
-            _PLAN,
-            Option("--endpoint", "The collector, as the device reaches it.", "URL"),
-            Option("--key", "The ingest key of the device.", "KEY", "RETICENT_KEY"),
-        ),
-    ),
+    "check": Verb(check, (_PLAN, _ENDPOINT, _KEY)),
     "consent": Verb(consent, (_PLAN,), CONSENTS, needs_file=False),
-    "forget": Verb(forget, (Option("--yes", "Do not ask."),)),
+    "forget": Verb(forget, (Option("--yes", "Do not ask for confirmation."),)),
     "pause": Verb(pause),
     "preview": Verb(preview, (_HTML,)),
     "receipt": Verb(receipt, (_HTML,)),
@@ -199,19 +197,18 @@ ABOUT = "Show what a device sends, and choose whether it may. STATE is its state
 def run(verb: Verb, given: argparse.Namespace) -> int:
     """Run a verb; returns its exit code."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started this
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         with suppress(AttributeError):
             getattr(sys, name).reconfigure(errors="replace")  # a terminal may not have every letter
     if not given.state.is_file() and (verb.needs_file or given.state.exists() or given.plan is None):
-        sys.stderr.write(f"Error: {given.state}: there is no such file.\n")
+        sys.stderr.write(
+            f"Error: {given.state}: there is no such file.\n  Hint: give the state file that the program uses\n"
+        )
         return 2
     code = verb.run(given)
-    sys.stdout.flush()  # here, where a reader that has gone is no surprise
+    sys.stdout.flush()  # here, where a closed pipe is handled
     return code
-
-
-# The two command lines
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -259,14 +256,10 @@ def group() -> click.Group:
             parameters.append(click.Argument(["choice"], required=False, type=kind, metavar="[CHOICE]"))
         for option in (*verb.options, _JSON):
             names = [option.name, "as_json" if option is _JSON else option.name[2:]]
-            if option.metavar:
-                parameters.append(
-                    click.Option(
-                        names, help=option.help, metavar=option.metavar, envvar=option.variable or None
-                    )
-                )
-            else:
-                parameters.append(click.Option(names, help=option.help, is_flag=True))
+            own: dict[str, Any] = {"metavar": option.metavar, "envvar": option.variable or None}
+            parameters.append(
+                click.Option(names, help=option.help, **(own if option.metavar else {"is_flag": True}))
+            )
 
         def callback(**given: Any) -> None:
             code = run(verb, argparse.Namespace(**{"plan": None, **given}))
@@ -279,12 +272,11 @@ def group() -> click.Group:
     return click.Group("device", {name: command(name, verb) for name, verb in VERBS.items()}, help=ABOUT)
 
 
-# What verbs share
-
-
 @contextmanager
 def _opened(state: Path, plan: str | None = None) -> Iterator[Device]:
-    # Where the program runs may not be where this does: its rules are not for here.
+    from reticent.device import Device, Policy
+
+    # The rules about CI and containers are for the place where the program runs, not for this command.
     elsewhere = Policy(silent_in_ci=False, silent_in_containers=False)
     device = Device.open(state) if plan is None else Device(plan, state, policy=elsewhere)
     try:
@@ -298,41 +290,38 @@ def _changed(device: Device, done: bool, given: argparse.Namespace) -> int:
     if not done:
         raise StateError(
             f"{given.state}: could not be changed.\n"
-            "  Hint: another program may hold it or be sending a report, or it holds no plan to agree to (see --plan)"
+            "  Hint: another program holds it or is sending a report, or it holds no plan yet (see --plan)"
         )
     return code
 
 
-def _show(shown: Status | Receipt | Preview, given: argparse.Namespace) -> int:
-    page = getattr(given, "html", None)
-    if page and not isinstance(shown, Status):
+def _show(shown: Any, given: argparse.Namespace) -> int:
+    page = getattr(given, "html", None)  # of a preview or a receipt
+    if page:
         Path(page).write_text(shown.html(), encoding="utf-8")
-    if given.as_json:
-        _write_json(shown.to_dict())
-    elif page:
-        sys.stdout.write(f"Written to {page}.\n")
-    else:
-        sys.stdout.write(f"{shown}\n")
+    text = f"Written to {page}." if page else str(shown)
+    sys.stdout.write(f"{json_text(shown.to_dict()) if given.as_json else text}\n")
     return 0
 
 
-def _write_json(answer: object) -> None:
-    """As JSON; what has no bound is null, since JSON has no infinity."""
-    sys.stdout.write(json.dumps(_finite(answer), indent=2, ensure_ascii=False, default=str) + "\n")
+def json_text(answer: object) -> str:
+    """An answer as JSON, rationals as floats; what has no bound is null, since JSON has no infinity."""
 
+    def finite(part: object) -> object:
+        if isinstance(part, float) and not math.isfinite(part):
+            return None
+        if isinstance(part, dict):
+            return {key: finite(value) for key, value in part.items()}
+        return [finite(value) for value in part] if isinstance(part, list | tuple) else part
 
-def _finite(answer: object) -> object:
-    if isinstance(answer, float) and not math.isfinite(answer):
-        return None
-    if isinstance(answer, dict):
-        return {key: _finite(value) for key, value in answer.items()}
-    return [_finite(value) for value in answer] if isinstance(answer, list | tuple) else answer
+    def other(part: object) -> object:
+        return float(part) if isinstance(part, Fraction) else str(part)
 
+    return json.dumps(finite(answer), indent=2, ensure_ascii=False, default=other)
 
-# Checks
 
 Finding = tuple[str, str, str]
-"""What it is about, whether it is "ok", a "note" or a "problem", and what to know."""
+"""A subject, a level ("ok", "note" or "problem") and a message."""
 
 
 def _check_state(state: Path) -> list[Finding]:
@@ -346,13 +335,12 @@ def _check_state(state: Path) -> list[Finding]:
     findings += [("state", "note", reason) for reason in shown.reasons]
     findings += [("state", "note", f"{kind} × {count}") for kind, count in shown.notes.items()]
     if shown.last_outcome and shown.last_outcome != "accepted":
-        findings.append(("sending", "problem", f"the last attempt came to: {shown.last_outcome}"))
+        findings.append(("sending", "problem", f"the outcome of the last attempt: {shown.last_outcome}"))
     return findings
 
 
 def _check_plan(path: str, state: Path) -> list[Finding]:
-    import time
-
+    from reticent.device import Policy
     from reticent.plan import Plan, privacy_card
 
     try:
@@ -365,14 +353,14 @@ def _check_plan(path: str, state: Path) -> list[Finding]:
     for reason in Policy().problems(plan, card.round, lifetime):
         findings.append(("plan", "note", f"a device with the default policy refuses it: {reason}"))
     if plan.has_expired(time.time()):
-        findings.append(("plan", "problem", f"it expired on {plan.expires}: devices do not answer it"))
+        findings.append(("plan", "problem", f"expired on {plan.expires}: devices do not answer it"))
     try:
         with _opened(state) as device:
             shown = device.status()
     except StateError:
         return findings
     if shown.plan != plan.name:
-        findings.append(("plan", "problem", f"the state file is that of plan {shown.plan}"))
+        findings.append(("plan", "problem", f"the state file belongs to plan {shown.plan}"))
     elif shown.version is not None and shown.version > plan.version:
         findings.append(
             ("plan", "problem", f"the device holds version {shown.version} and refuses an older one")
@@ -381,12 +369,13 @@ def _check_plan(path: str, state: Path) -> list[Finding]:
 
 
 def _check_endpoint(endpoint: str, key: str | None) -> list[Finding]:
+    from reticent.device import HttpTransport, Retry
+
     try:
         outcome = HttpTransport(endpoint, key).send(b"{}", 10.0)
     except ReticentError as error:
         return [("endpoint", "problem", str(error))]
     if isinstance(outcome, Retry):
-        return [
-            ("endpoint", "problem", f"reports would not arrive: {outcome.fault or 'it asks to come later'}")
-        ]
-    return [("endpoint", "ok", f"a collector answers{' and takes the key' if key else ''}")]
+        fault = outcome.fault or "the collector asks to retry later"
+        return [("endpoint", "problem", f"reports would not arrive: {fault}")]
+    return [("endpoint", "ok", f"a collector answers{' and accepts the key' if key else ''}")]

@@ -16,41 +16,31 @@ from typing import Any, TypeAlias
 
 import click
 
-from reticent.cli.options import (
-    either_store_option,
-    input_file,
-    key_file_option,
-    one_source,
-    opened_client,
-    opened_store,
-    take_standard_input,
-    url_option,
-)
-from reticent.cli.output import PROGRESS_SECONDS, as_json, found_problems, print_json, quiet_option
+from reticent.cli import options
+from reticent.cli.output import PROGRESS_SECONDS, as_json, found_problems, quiet, show
 from reticent.plan import Plan
 from reticent.reports import MAGIC, MAX_JSON, Verdict, packed_header
 
 BLOCK_BYTES = 1 << 20
-"""What is taken at once: few commits for a long file, and little memory for an endless pipe."""
+"""Read at once: few commits for a long file, and little memory for an endless pipe."""
 BLOCK_SECONDS = 0.5
-"""How long what was read waits for more."""
+"""How long data that was read waits for more."""
 SHOWN = 10
-"""How many of the refused are named."""
+"""How many of the refused reports are named."""
 NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
 
 
 @dataclass(slots=True)
 class Block:
-    """Reports that are taken at once: whole lines, or a packed batch."""
+    """Reports that are committed together, as whole lines or a packed batch; `first` numbers the first, from 1."""
 
     body: bytes
     kind: str
     first: int
-    """The number of its first line or record, from 1."""
 
     @property
     def numbers(self) -> list[int]:
-        """The number of each report in it: empty lines are none."""
+        """The number of each report in it; empty lines are skipped."""
         if self.kind == PACKED:
             return list(range(self.first, self.first + packed_header(self.body).reports))
         lines = self.body.removesuffix(b"\n").split(b"\n")
@@ -72,14 +62,13 @@ class Block:
 
 @dataclass(slots=True)
 class Summary:
-    """What became of the reports so far, all of it durable."""
+    """The verdicts so far, all durable; `duplicates` is None where they are among the accepted."""
 
     accepted: int = 0
     duplicates: int | None = 0
-    """Reports that were there already; None where they are among the accepted."""
     refused: Counter[str] = field(default_factory=Counter)
     first: list[dict[str, str]] = field(default_factory=list)
-    """Where the first of them stand, and why they do not count."""
+    """The first of the refused: where, and why."""
 
     def refuse(self, block: Block, rejected: list[tuple[int, Verdict]]) -> None:
         """Note reports that do not count, by their place in a block."""
@@ -116,15 +105,13 @@ Take: TypeAlias = Callable[[Block, Summary], None]
 
 @click.command(short_help="Take reports from a file or a pipe.")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@either_store_option
-@url_option
-@key_file_option
-@click.option("--register", "plans", multiple=True, type=input_file, metavar="PLAN",
-              help="Keep this plan in the store first; the store is made if there is none.")  # fmt: skip
+@options.source_options
+@click.option("--register", "plans", multiple=True, type=options.input_file, metavar="PLAN",
+              help="Register this plan in the store first; a store that does not exist is created.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Stop soon after the first report that does not count.")
 @click.option("--retry-for", type=click.FloatRange(0.1), default=60.0, show_default=True, metavar="SECONDS",
-              help="How long a collector that does not answer is tried again.")  # fmt: skip
-@quiet_option
+              help="How long to retry a collector that does not answer.")  # fmt: skip
+@quiet
 @as_json
 def ingest(
     path: str,
@@ -140,9 +127,8 @@ def ingest(
     """
     Take the reports in FILE, lines of JSON or a packed batch; - is standard input.
 
-    They are checked as those that devices send. What is said to be accepted is durable; each report counts once,
-    however often it is sent, so a run that was cut short can be repeated. What arrives slowly through a pipe is
-    committed within a second.
+    They are checked like reports from devices. Accepted reports are durable, and each counts once, however often it
+    is sent: an interrupted run can be repeated. Reports from a slow pipe are committed within a second.
 
     \b
     Example:
@@ -150,11 +136,11 @@ def ingest(
 
     Exit code 3 when some reports did not count.
     """
-    one_source(store=store, url=url)
+    options.one_source(store=store, url=url)
     if url is not None and plans:
         raise click.UsageError("--register goes with --store.")
     if path == "-":
-        take_standard_input()
+        options.take_standard_input()
     summary, shown_at = Summary(), time.monotonic()
     into = _into_collector(url, key, retry_for) if url is not None else _into_store(str(store), plans)
     with into as take, click.open_file(path, "rb") as file:
@@ -165,21 +151,18 @@ def ingest(
                     break
                 if not quiet and time.monotonic() - shown_at > PROGRESS_SECONDS:
                     shown_at = time.monotonic()
-                    click.echo(f"{summary}; reading on.", err=True)
-        finally:  # the summary comes also when the rest cannot be taken, or Ctrl-C ends it
-            if as_json:
-                print_json(summary.to_dict())
-            else:
-                for row in summary.first:
-                    click.echo(f"{row['where']}: {row['code']}: {row['reason']}", err=True)
-                click.echo(f"{summary}.")
+                    click.echo(f"{summary}; continuing.", err=True)
+        finally:  # also when the rest cannot be taken, or Ctrl-C ends it
+            for row in [] if as_json else summary.first:
+                click.echo(f"{row['where']}: {row['code']}: {row['reason']}", err=True)
+            show(as_json, summary.to_dict(), f"{summary}.")
     if summary.refused:
         found_problems()
 
 
 @contextmanager
 def _into_store(url: str, plans: tuple[Path, ...]) -> Iterator[Take]:
-    """Blocks go into a store, one commit each."""
+    """Takes blocks into a store, one commit each."""
     from reticent.collector import SteadyClock, Wire
     from reticent.stores import open_store
 
@@ -187,7 +170,7 @@ def _into_store(url: str, plans: tuple[Path, ...]) -> Iterator[Take]:
         with closing(open_store(url)) as made:
             for plan in plans:
                 made.register(Plan.load(plan))
-    with opened_store(url) as store:
+    with options.opened_store(url) as store:
         wire, clock = Wire(store.plans()), SteadyClock()
         store.load_open_rounds()
 
@@ -211,10 +194,10 @@ def _into_store(url: str, plans: tuple[Path, ...]) -> Iterator[Take]:
 
 @contextmanager
 def _into_collector(url: str, key: str | None, patience: float) -> Iterator[Take]:
-    """Blocks go to a running collector, a request each."""
+    """Sends blocks to a running collector, one request each."""
     from reticent.collector import BatchTooLargeError
 
-    with opened_client(url, key) as (client, runner):
+    with options.opened_client(url, key) as (client, runner):
 
         def take(block: Block, summary: Summary) -> None:
             summary.duplicates = None

@@ -7,8 +7,8 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     import asyncio
 
     from reticent.collector import Client
+    from reticent.lab.fleet import Recorded
     from reticent.stores import RoundStore
+
+Decorator = Callable[[Any], Any]
 
 
 def given_store(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -33,21 +36,37 @@ def given_store(context: click.Context, parameter: click.Parameter, value: str |
     return value or None
 
 
-def _needed_store(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+def _either_store(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A path alone is refused with the address that was probably meant."""
     url = given_store(context, parameter, value)
+    path = (url or ":").removeprefix("sqlite://").removeprefix("sqlite:")
+    if path and not {":", "@"} & {*path} and not (path.startswith("/") and path != url):
+        kind = "lake" if Path(path).is_dir() else "sqlite"
+        raise ReticentError(
+            f"--store: expected sqlite:///PATH, postgresql://USER@HOST/DATABASE or lake:///FOLDER, got {url}.\n"
+            f"  Hint: --store {kind}:///{path}"
+        )
+    return url
+
+
+def _needed_store(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    url = _either_store(context, parameter, value)
     if url is None:
         raise click.MissingParameter(ctx=context, param=parameter)
     return url
 
 
-def _segment(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+def segment_tags(
+    context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]
+) -> dict[str, str]:
+    """Of --segment: tags by the name of their segment."""
     if not all(":" in pair for pair in pairs):
         raise click.BadParameter("expected NAME:TAG, such as os:linux.")
     return dict(pair.split(":", 1) for pair in pairs)
 
 
 def standard_input() -> Path:
-    """Standard input as a file, of this user alone, that is there while the command runs; it can be read once."""
+    """Standard input as a temporary file that only this user can read; it can be read once."""
     take_standard_input()
     folder = click.get_current_context().find_root().with_resource(TemporaryDirectory(prefix="reticent-"))
     path = Path(folder) / "standard-input"
@@ -64,6 +83,21 @@ def take_standard_input() -> None:
     meta["reticent.standard_input"] = True
 
 
+def recorded_values(file: str) -> Recorded:
+    """The values in a file, or on standard input."""
+    from reticent.lab.fleet import ValuesError, read_values
+
+    try:
+        return read_values(standard_input() if file == "-" else file)
+    except ValuesError as error:
+        if "columns" not in str(error) or "Hint: " in str(error):
+            raise
+        raise ReticentError(
+            f"{error}\n  Hint: a file has the columns individual, day, value; or a row per individual with a column "
+            "per day; or one column of values"
+        ) from error
+
+
 class _InputFile(click.Path):
     """A file to read; - is standard input."""
 
@@ -75,25 +109,16 @@ class _InputFile(click.Path):
 
 input_file = _InputFile(exists=True, dir_okay=False, path_type=Path)
 
-STORE_HELP = (
-    "sqlite:///PATH, postgresql://USER@HOST/DATABASE or lake:///FOLDER; or in file RETICENT_STORE_FILE."
-)
-
-store_option = click.option(
-    "--store",
-    envvar="RETICENT_STORE",
-    callback=_needed_store,
-    metavar="URL",
-    help=STORE_HELP,
-)
-either_store_option = click.option(
-    "--store", envvar="RETICENT_STORE", callback=given_store, metavar="URL", help=STORE_HELP
-)
-"""Of verbs that can do without, given --url."""
+_store: dict[str, Any] = {
+    "envvar": "RETICENT_STORE",
+    "metavar": "URL",
+    "help": "sqlite:///PATH, postgresql://USER@HOST/DATABASE or lake:///FOLDER; or in file RETICENT_STORE_FILE.",
+}
+store_option = click.option("--store", callback=_needed_store, **_store)
 
 
 def _key(context: click.Context, parameter: click.Parameter, path: Path | None) -> str | None:
-    """The key in a file: an option would show it to everybody who lists processes."""
+    """The key in a file: on the command line every user of the machine could see it."""
     if path is None:
         return None
     if str(path) == "-":  # never on a disk
@@ -106,9 +131,6 @@ def _key(context: click.Context, parameter: click.Parameter, path: Path | None) 
     return words[0]
 
 
-url_option = click.option(
-    "--url", metavar="URL", help="Instead of a store: a running collector, as https://HOST."
-)
 key_file_option = click.option(
     "--key-file", "key", callback=_key, metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
@@ -116,27 +138,29 @@ key_file_option = click.option(
 )  # fmt: skip
 
 
+def make_client(option: str, url: str, key: str | None, **limits: Any) -> Client:
+    """A client of the running collector that an option names."""
+    from reticent.collector import Client
+
+    try:
+        return Client(url, key, **limits)
+    except ParameterError as error:
+        option = "--key-file" if error.name == "key" else option
+        raise click.UsageError(f"{option}: expected {error.expected}, got {error.got}.") from None
+
+
 @contextmanager
 def opened_client(url: str, key: str | None) -> Iterator[tuple[Client, asyncio.Runner]]:
     """A client of a running collector, and what runs its requests."""
     import asyncio
 
-    from reticent.collector import Client
-
-    try:
-        client = Client(url, key)
-    except ParameterError as error:
-        option = "--key-file" if error.name == "key" else "--url"
-        raise click.UsageError(f"{option}: expected {error.expected}, got {error.got}.") from None
-    with asyncio.Runner() as runner:
-        try:
-            yield client, runner
-        finally:
-            client.close()
+    client = make_client("--url", url, key)
+    with asyncio.Runner() as runner, closing(client):
+        yield client, runner
 
 
 def one_source(**given: object) -> None:
-    """Raise `UsageError` unless one of these was given; an environment's store gives way to the others."""
+    """Raise `UsageError` unless one of these was given; a store in the environment gives way to the others."""
     context = click.get_current_context()
     names = [
         name
@@ -157,39 +181,55 @@ def _time(_context: click.Context, parameter: click.Parameter, text: str | None)
     return None if text is None else unix_seconds(f"--{parameter.name}", text)
 
 
+def together(*options: Decorator) -> Decorator:
+    """Several options as one decorator, in this order in --help."""
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
 plan_option = click.option("--plan", metavar="NAME", help="Rounds of this plan only.")
-metric_option = click.option("--metric", metavar="NAME", help="This metric only.")
-last_option = click.option(
-    "--last",
-    type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Latest rounds or periods; with --since, all of them unless it is given.",
-)
-every_option = click.option(
-    "--every", type=click.Choice(["round", "window", "day", "week", "month"]),
-    help="Period of each figure. Left out: a day, or a longer round or window of the plan.",
-)  # fmt: skip
-since_option = click.option(
-    "--since", callback=_time, metavar="TIME",
-    help="Periods that begin then or later: 2026-11-01, or 2026-11-01T06:00Z. UTC unless it says otherwise.",
-)  # fmt: skip
-until_option = click.option("--until", callback=_time, metavar="TIME", help="Periods that begin before then.")
-segment_option = click.option(
-    "--segment", multiple=True, callback=_segment, metavar="NAME:TAG",
-    help="Devices with this tag only; may be given several times.",
-)  # fmt: skip
-by_option = click.option("--by", metavar="NAME", help="Estimate each tag of this segment separately.")
 confidence_option = click.option(
     "--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
     show_default=True, metavar="C", help="Confidence level of the intervals.",
 )  # fmt: skip
+source_options = together(
+    click.option("--store", callback=_either_store, **_store),
+    click.option("--url", metavar="URL", help="Instead of a store: a running collector, as https://HOST."),
+    key_file_option,
+)
+"""Of verbs that use a store or a running collector."""
+
+
+def selection_options(**last: Any) -> Decorator:
+    """Of verbs that read estimates: where from, and which."""
+    return together(
+        source_options,
+        plan_option,
+        click.option("--metric", metavar="NAME", help="This metric only."),
+        click.option("--every", type=click.Choice(["round", "window", "day", "week", "month"]),
+                     help="Period of each figure; a day, or a longer round or window of the plan, when left out."),
+        click.option("--since", callback=_time, metavar="TIME",
+                     help="Periods that begin then or later: 2026-11-01, or 2026-11-01T06:00Z. UTC unless it has "
+                          "an offset."),
+        click.option("--until", callback=_time, metavar="TIME", help="Periods that begin before then."),
+        click.option("--last", type=click.IntRange(1), metavar="N", **last,
+                     help="Latest rounds or periods; all when left out"
+                          + (" and --since is given." if last else ".")),
+        click.option("--segment", multiple=True, callback=segment_tags, metavar="NAME:TAG",
+                     help="Devices with this tag only; may be repeated."),
+        click.option("--by", metavar="NAME", help="Estimate each tag of this segment separately."),
+        confidence_option,
+    )  # fmt: skip
 
 
 @contextmanager
 def opened_store(url: str) -> Iterator[RoundStore[Any]]:
-    """A store that exists; one that is only mistyped is not made."""
+    """A store that exists: a mistyped address makes no new one."""
     from reticent.stores import open_store
 
     file, folder = url.removeprefix("sqlite:///"), url.removeprefix("lake:///")
@@ -203,39 +243,33 @@ def opened_store(url: str) -> Iterator[RoundStore[Any]]:
         raise StoreError(
             f"{url}: there is no such store.\n  Hint: reticent serve and reticent keys create make a new one"
         )
-    store = open_store(url)
-    try:
+    with closing(open_store(url)) as store:
         yield store
-    finally:
-        store.close()
 
 
-@contextmanager
-def near_names(**known: list[str]) -> Iterator[None]:
+def check_name(option: str, name: str | None, names: Collection[str]) -> None:
     """
-    An error about a name says which names there are, and which one may have been meant.
+    Raise `ReticentError` for a name that is not among these, with the one that was probably meant.
 
-    >>> with near_names(metric=["editor_seconds", "editor_hours"]):
-    ...     raise ParameterError("metric", "one of a, b", "editor_second")
+    >>> check_name("metric", "editor_second", ["editor_seconds", "editor_hours"])
     Traceback (most recent call last):
     ...
     reticent.errors.ReticentError: metric: expected one of editor_seconds, editor_hours, got editor_second.
       Hint: --metric editor_seconds?
     """
-    try:
-        yield
-    except ParameterError as error:
-        if error.name not in known:
-            raise
-        option, names, got = error.name, known[error.name], str(error.got)
-        near = difflib.get_close_matches(got, names, n=1)
+    if option == "plan" and not names:
+        raise ReticentError(
+            "no plan is registered here yet.\n"
+            "  Hint: reticent serve PLAN registers one and takes the reports of devices"
+        )
+    if name is not None and name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
         hint = f"\n  Hint: --{option} {near[0]}?" if near else ""
-        text = f"{option}: expected one of {', '.join(names) or '(none)'}, got {got}.{hint}"
-        raise ReticentError(text) from error
+        raise ReticentError(f"{option}: expected one of {', '.join(names) or '(none)'}, got {name}.{hint}")
 
 
 def check_free(host: str, port: int, option: str) -> None:
-    """Raise `ReticentError` when nothing can listen there, before a store is opened; port 0 always can."""
+    """Raise `ReticentError` when the address cannot be bound, before a store is opened; port 0 always can."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -246,5 +280,5 @@ def check_free(host: str, port: int, option: str) -> None:
             probe.listen()
     except OSError as error:
         raise ReticentError(
-            f"{host}:{port}: cannot listen there: {error.strerror}.\n  Hint: give another address or port with {option}"
+            f"Cannot listen on {host}:{port}: {error.strerror}.\n  Hint: give another address or port with {option}"
         ) from error

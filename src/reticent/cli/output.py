@@ -1,11 +1,10 @@
-"""How verbs answer: tables for people, JSON for scripts."""
+"""The one printer of all verbs: tables and progress for people, JSON for scripts."""
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,13 +12,12 @@ from typing import NoReturn
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-FOUND_PROBLEMS = 3
+from reticent.cli.device import FOUND_PROBLEMS, json_text
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 PROGRESS_SECONDS = 5.0
 """Between two lines of progress where there is no terminal."""
 
@@ -31,8 +29,20 @@ def console() -> Console:
 
 
 def print_json(answer: object) -> None:
-    """An answer as JSON; what has no bound is null, since JSON has no infinity."""
-    click.echo(json.dumps(_finite(answer), indent=2, ensure_ascii=False, default=str))
+    """An answer as JSON."""
+    click.echo(json_text(answer))
+
+
+def show(as_json: bool, answer: object, *parts: str | Table) -> None:
+    """The answer: as JSON where it is asked for, else its parts, plain lines and tables, for people."""
+    if as_json:
+        print_json(answer)
+        return
+    for part in parts:
+        if isinstance(part, str):
+            click.echo(part)
+        else:
+            console().print(part)
 
 
 def found_problems() -> NoReturn:
@@ -42,9 +52,10 @@ def found_problems() -> NoReturn:
 
 @contextmanager
 def progress(label: str, quiet: bool) -> Iterator[Callable[[float, float], None]]:
-    """On standard error, told how much of how much is done: a bar in a terminal, elsewhere a line now and then."""
+    """On standard error, called with what is done and the total: a bar in a terminal, else a line now and then."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
     screen = Console(stderr=True)
-    columns = (TextColumn(label), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
     begun = shown_at = time.monotonic()
 
     def line(done: float, total: float) -> None:
@@ -58,30 +69,36 @@ def progress(label: str, quiet: bool) -> Iterator[Callable[[float, float], None]
     if quiet or not screen.is_terminal:
         yield (lambda done, total: None) if quiet else line
         return
+    columns = (TextColumn(label), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True) as bar:
         task = bar.add_task(label, total=1.0)
         yield lambda done, total: bar.update(task, completed=done / total)
 
 
 def make_folder(folder: Path | None) -> None:
-    """Make the folder of --out before the work begins, so that nothing is worked out in vain."""
+    """Make the folder of --out before the work begins: a folder that cannot be made ends the command at once."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def table(*columns: str, title: str | None = None) -> Table:
-    """A plain table; the first column is text, the others are figures."""
-    rows = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+def table(
+    *columns: str, rows: Iterable[Iterable[object]] = (), title: str | None = None, words: Iterable[int] = ()
+) -> Table:
+    """A plain table; the first column and those in `words` are text, the others figures."""
+    shown = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    left = {0, *(place % len(columns) for place in words)}
     for place, column in enumerate(columns):
-        rows.add_column(column, justify="left" if place == 0 else "right", style="bold" if place == 0 else "")
-    return rows
+        shown.add_column(column, justify="left" if place in left else "right", style="" if place else "bold")
+    for row in rows:
+        shown.add_row(*map(str, row))
+    return shown
 
 
-def figure(number: float, digits: int = 4) -> str:
-    """A figure for people, to `digits` significant digits; JSON has all of them."""
+def figure(number: float) -> str:
+    """A figure for people, to four significant digits; JSON has all of them."""
     if math.isinf(number):
         return "no bound"
-    text = f"{number:,.{digits}g}" if abs(number) < 1000 else f"{number:,.0f}"
+    text = f"{number:,.4g}" if abs(number) < 1000 else f"{number:,.0f}"
     return f"{text}.0" if text.lstrip("-").isdigit() and abs(number) < 10 else text
 
 
@@ -103,13 +120,3 @@ def counted(number: int, word: str) -> str:
     ('1 round', '1,460 rounds', 'no notes')
     """
     return f"{number:,} {word}{'s' * (number != 1)}" if number else f"no {word}s"
-
-
-def _finite(answer: object) -> object:
-    if isinstance(answer, float) and not math.isfinite(answer):
-        return None
-    if isinstance(answer, dict):
-        return {key: _finite(value) for key, value in answer.items()}
-    if isinstance(answer, list | tuple):
-        return [_finite(value) for value in answer]
-    return answer

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from reticent.cli.options import confidence_option, input_file
-from reticent.cli.output import as_json, console, figure, found_problems, print_json, table
+from reticent.cli.output import as_json, console, counted, figure, found_problems, print_json, table
 from reticent.errors import PlanError
 from reticent.mechanisms import Flip
 from reticent.plan import (
@@ -33,7 +33,7 @@ from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, Losses, printed
 
 WEEK = 7 * 86_400
 POOR = 0.05
-"""A half-width above this part of the range calls for another design."""
+"""A half-width above this part of the range suggests another design."""
 
 
 @click.group()
@@ -44,7 +44,7 @@ def plan() -> None:
 @plan.command()
 @click.argument("path", metavar="PLAN", type=input_file)
 @click.option("--devices", type=click.IntRange(1, 10**12), default=100_000, show_default=True, metavar="N",
-              help="How many devices answer a round.")  # fmt: skip
+              help="Number of devices that answer a round.")  # fmt: skip
 @confidence_option
 @click.option("--rounds", type=click.IntRange(1, 10**9), metavar="N",
               help="Length of any two histories; a year when left out.")  # fmt: skip
@@ -56,7 +56,7 @@ def check(
     path: Path, devices: int, confidence: float, rounds: int | None, previous: Path | None, as_json: bool
 ) -> None:
     """
-    Name every problem of PLAN, what answering it costs a device, and how sure the estimates will be.
+    Show every problem of PLAN, the privacy loss of a device, and the expected accuracy of the estimates.
 
     \b
     Example:
@@ -94,7 +94,7 @@ def check(
 @as_json
 def diff(before: Path, after: Path, as_json: bool) -> None:
     """
-    Say what changes from plan BEFORE to plan AFTER, and whether devices draw remembered answers again.
+    Show what changes from plan BEFORE to plan AFTER, and whether devices draw remembered answers again.
 
     \b
     Example:
@@ -119,12 +119,8 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
                 )
             if change.figures:
                 screen.print(f"  [yellow]losses: {_moved(change.figures)}[/yellow]")
-        if difference.new_answers:
-            screen.print(
-                f"New answers add up to {printed(difference.lifetime_added)} to the same-pattern loss."
-            )
-        else:
-            screen.print("No remembered answer is drawn again.")
+        added = f"New answers add up to {printed(difference.lifetime_added)} to the same-pattern loss."
+        screen.print(added if difference.new_answers else "No remembered answer is drawn again.")
         if difference.figures:
             screen.print(f"Losses of the whole plan: {_moved(difference.figures)}.")
     if problems:
@@ -145,7 +141,6 @@ def export(path: Path) -> None:
 
 
 def _moved(figures: Mapping[str, tuple[float, float]]) -> str:
-    """Figures before and after."""
     return ", ".join(
         f"{CLAIMS[name].title} {printed(before)} → {printed(after)}"
         for name, (before, after) in figures.items()
@@ -211,22 +206,20 @@ def _print_problems(screen: Console, path: Path, problems: list[Problem]) -> Non
         screen.print(f"[{style}]{problem.severity}[/{style}] {escape(path.name)}: {escape(str(problem))}")
     errors = sum(problem.severity == "error" for problem in problems)
     if errors:
-        screen.print(f"\n{errors} problem{'s' * (errors > 1)} to fix before this plan can be used.")
+        screen.print(f"\n{counted(errors, 'problem')} to fix before this plan can be used.")
     elif problems:
         screen.print()
 
 
 def _print_card(screen: Console, plan: Plan, card: PrivacyCard, devices: int) -> None:
-    breaks = {" moved by": " moved\nby", "two histories, ": "two\nhistories, "}
-    heads = list(card.columns.values())
-    for words, broken in breaks.items():
-        heads = [head.replace(words, broken) for head in heads]
+    heads = [
+        head.replace(" moved by", " moved\nby").replace("two histories, ", "two\nhistories, ")
+        for head in card.columns.values()
+    ]
     screen.print(f"[bold]Privacy loss of {plan.name} (version {plan.version}), rounded up[/bold]")
-    losses_table = table("", *heads)
-    for name, loss in card.metrics.items():
-        losses_table.add_row(name, *card.figures(loss))
-    for name, together in card.groups.items():
-        losses_table.add_row(f"  group {name}", *card.figures(together))
+    rows = [(name, *card.figures(loss)) for name, loss in card.metrics.items()]
+    rows += [(f"  group {name}", *card.figures(together)) for name, together in card.groups.items()]
+    losses_table = table("", *heads, rows=rows)
     losses_table.add_section()
     losses_table.add_row("whole plan", *card.figures(card.loss))
     screen.print(losses_table)
@@ -241,7 +234,7 @@ def _print_card(screen: Console, plan: Plan, card: PrivacyCard, devices: int) ->
 
 
 def _otherwise(plan: Plan, card: PrivacyCard) -> str:
-    """What the other way to answer would lose, in one sentence."""
+    """The losses of the other kind of answers."""
     rounds = card.rounds
     if card.window is not None:
         other = privacy_card(replace(plan, answers=Answers(), metrics=_with_flip(plan, Flip("0.2"))), rounds)

@@ -17,28 +17,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from reticent.cli.options import (
-    by_option,
-    confidence_option,
-    either_store_option,
-    every_option,
-    key_file_option,
-    last_option,
-    metric_option,
-    near_names,
-    one_source,
-    opened_client,
-    opened_store,
-    plan_option,
-    segment_option,
-    since_option,
-    until_option,
-    url_option,
-)
-from reticent.cli.output import as_json, console, date_and_time, print_json, table
+from reticent.cli import options
+from reticent.cli.output import as_json, date_and_time, show, table
 from reticent.columns import unix_seconds
 from reticent.counts import ABOUT
-from reticent.errors import ParameterError, ReticentError
+from reticent.errors import ReticentError
 from reticent.figures import Unit
 
 if TYPE_CHECKING:
@@ -50,14 +33,15 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 10_000
 """As many as a collector shows at once."""
+NO_REPORTS = "Devices send reports to reticent serve; reticent ingest takes them from a file."
 
 
 @click.command(short_help="List the rounds of a store, or seal them.")
-@either_store_option
-@url_option
-@key_file_option
-@plan_option
-@last_option
+@options.source_options
+@options.plan_option
+@click.option(
+    "--last", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Latest rounds."
+)
 @click.option("--seal", is_flag=True, help="First seal every round of the store whose grace is over.")
 @as_json
 def rounds(
@@ -83,52 +67,48 @@ def rounds(
         raise click.UsageError("--seal goes with --store: a running collector seals by itself.")
     sealed = []
     with _source(key, store=store, url=url) as source:
-        names = list(source.plans())
-        if plan is not None and plan not in names:
-            with near_names(plan=names):
-                raise ParameterError("plan", "a plan of this store", plan)
+        plans = source.plans()
+        if plan is not None:
+            options.check_name("plan", plan, plans)
         if seal:
-            with opened_store(str(store)) as opened:
+            with options.opened_store(str(store)) as opened:
                 sealed = seal_due(opened, time.time())
                 write_results(opened)
         rows = source.rounds(plan, last)
-    if as_json:
-        print_json({"rounds": rows, "sealed": len(sealed)})
-        return
-    if rows:
-        shown = table("plan", "round", "from", "to", "state", "reports")
-        for row in rows:
-            shown.add_row(
-                row["plan"], str(row["round"]), date_and_time(row["start"]), date_and_time(row["end"]),
-                row["state"], row.get("reason") or f"{row['reports']:,}",
-            )  # fmt: skip
-        console().print(shown)
-    else:
-        click.echo("No rounds yet: no report has come in.")
-    if seal:
-        click.echo(f"{len(sealed)} sealed just now.")
+    listed = table(
+        "plan",
+        "round",
+        "from",
+        "to",
+        "state",
+        "reports",
+        rows=[
+            (
+                row["plan"],
+                row["round"],
+                date_and_time(row["start"]),
+                date_and_time(row["end"]),
+                row["state"],
+                row.get("reason") or f"{row['reports']:,}",
+            )
+            for row in rows
+        ],
+    )
+    parts = [listed] if rows else ["No rounds yet: no reports have arrived.", NO_REPORTS]
+    show(
+        as_json, {"rounds": rows, "sealed": len(sealed)}, *parts, *[f"{len(sealed)} sealed just now."] * seal
+    )
 
 
 @click.command()
-@either_store_option
-@url_option
-@key_file_option
-@plan_option
-@metric_option
-@every_option
-@since_option
-@until_option
-@last_option
-@segment_option
-@by_option
-@confidence_option
+@options.selection_options(default=10, show_default=True)
 @as_json
 def estimate(store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any) -> None:
     """
     Show estimates with their intervals, latest first, and how each changed against the period before.
 
-    They come from a store or from a running collector. A figure is that of a day, unless --every says otherwise.
-    Provisional ones can still change.
+    They come from a store or from a running collector. Each figure is for a day, unless --every is given.
+    Provisional figures can still change.
 
     \b
     Example:
@@ -141,13 +121,11 @@ def estimate(store: str | None, url: str | None, key: str | None, as_json: bool,
             selection["last"] = None
         selection = _checked(source, **selection)
         answer, changes = source.estimates(**selection), source.changes(**selection)
-    if as_json:
-        print_json({"about": ABOUT, **answer, "changes": changes})
-        return
+    whole = {"about": ABOUT, **answer, "changes": changes}
     rows, withheld = answer["estimates"], Counter(row["reason"] for row in answer["withheld"])
     if not rows:
         reason = next(iter(withheld), "there are no reports for this selection")
-        click.echo(f"No estimates: {reason}.")
+        show(as_json, whole, f"No estimates: {reason}.", *[NO_REPORTS] * (not withheld))
         return
     interval = f"{selection['confidence']:.0%} interval"
     shown = table("metric", "when", "segment", "estimate", interval, "change", "reports", "")
@@ -179,14 +157,12 @@ def estimate(store: str | None, url: str | None, key: str | None, as_json: bool,
                 f"{number['reports']:,}",
                 ", ".join(notes),
             )
-    console().print(shown)
-    for reason, count in withheld.items():
-        click.echo(f"{count:,} withheld: {reason}.")
-    click.echo(ABOUT)
+    left_out = [f"{count:,} withheld: {reason}." for reason, count in withheld.items()]
+    show(as_json, whole, shown, *left_out, ABOUT)
 
 
 def _when(row: dict[str, Any]) -> str:
-    """A period as people say it: 2026-11-02, 2026-11-02 to 2026-11-08, 2026-11, or two times."""
+    """A period: 2026-11-02, 2026-11-02 to 2026-11-08, 2026-11, or two times."""
     first, end = (datetime.fromtimestamp(unix_seconds(row[name]), UTC) for name in ("start_time", "end_time"))
     if row["every"] == "day":
         return f"{first:%Y-%m-%d}"
@@ -204,28 +180,10 @@ def _about(row: dict[str, Any]) -> tuple[Any, ...]:
 
 @click.command()
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-@either_store_option
-@url_option
-@key_file_option
-@plan_option
-@metric_option
-@every_option
-@since_option
-@until_option
-@click.option(
-    "--last", type=click.IntRange(1), metavar="N", help="Latest rounds or periods; all when left out."
-)
-@segment_option
-@by_option
-@confidence_option
+@options.selection_options()
 @as_json
 def export(
-    path: Path,
-    store: str | None,
-    url: str | None,
-    key: str | None,
-    as_json: bool,
-    **selection: Any,
+    path: Path, store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any
 ) -> None:
     """
     Write estimates to FILE as a table: .csv or .parquet. A histogram is a row per bucket. - is CSV on standard
@@ -255,52 +213,47 @@ def export(
 
             parquet.write_table(arrow, path)
             table_rows = [tuple(row.values()) for row in arrow.select(["bucket", "reports"]).to_pylist()]
-    # A row per number: one each is the first. What is withheld has no reports.
+    # A histogram has a row per bucket, of which the first is counted; what is withheld has no reports.
     written = sum(
         bucket in (None, "", 0, "0") and reports not in (None, "") for bucket, reports in table_rows
     )
-    if as_json:
-        print_json({"file": str(path), "estimates": written})
-    else:
-        click.echo(f"{written} estimates written to {path}.")
+    show(as_json, {"file": str(path), "estimates": written}, f"{written} estimates written to {path}.")
 
 
 def _checked(source: _Local | _Remote, plan: str | None, **selection: Any) -> dict[str, Any]:
-    """The selection, with the plan if there is one only; raises `ReticentError` for names that nothing has."""
+    """The selection, with the plan if there is one only; raises `ReticentError` for unknown names."""
     from reticent.results import Results
 
     since, until = selection["since"], selection["until"]
     if since is not None and until is not None and until <= since:
         raise ReticentError("--until: expected a time after --since.")
     plans = source.plans()
+    options.check_name("plan", plan, plans)
     if plan is None and len(plans) > 1:
-        first = next(iter(plans))
-        raise ReticentError(f"plan: expected one of {', '.join(plans)}, got none.\n  Hint: --plan {first}")
-    if plan is None and not plans:
-        raise ReticentError("no plan is known here yet.\n  Hint: reticent serve PLAN registers one")
-    plan = plan or next(iter(plans))
-    segments = [segment.name for segment in plans[plan].segments] if plan in plans else []
-    metrics = list(plans[plan].by_name) if plan in plans else []
-    with near_names(plan=list(plans), metric=metrics, segment=segments, by=segments):
-        if plan not in plans:
-            raise ParameterError("plan", "a plan of this store", plan)
-        Results.check(
-            plans[plan], selection["metric"], selection["segment"], selection["by"], selection["confidence"]
+        raise ReticentError(
+            f"plan: expected one of {', '.join(plans)}, got none.\n  Hint: --plan {next(iter(plans))}"
         )
-    return {"plan": plan, **selection}
+    chosen = plans[plan or next(iter(plans))]
+    segments = [segment.name for segment in chosen.segments]
+    options.check_name("metric", selection["metric"], chosen.by_name)
+    options.check_name("by", selection["by"], segments)
+    for name in selection["segment"]:
+        options.check_name("segment", name, segments)
+    Results.check(chosen, selection["metric"], selection["segment"], selection["by"], selection["confidence"])
+    return {"plan": chosen.name, **selection}
 
 
 @contextmanager
 def _source(key: str | None, **given: Any) -> Iterator[_Local | _Remote]:
-    """What is read: the store gives way to the others when it is only a variable of the environment."""
+    """What is read; a store that only the environment names gives way to --url."""
     from reticent.results import Results
 
-    one_source(**given)
+    options.one_source(**given)
     if given["url"] is not None:
-        with opened_client(given["url"], key) as (client, runner):
+        with options.opened_client(given["url"], key) as (client, runner):
             yield _Remote(client, runner)
     else:
-        with opened_store(given["store"]) as opened:
+        with options.opened_store(given["store"]) as opened:
             yield _Local(Results(opened))
 
 
@@ -359,55 +312,39 @@ class _Remote:
     def arrow(self, **selection: Any) -> Any:
         from pyarrow import ipc
 
-        return ipc.open_stream(
-            self._body("estimates", [*self._query(**selection), ("format", "arrow")])
-        ).read_all()
+        body = self._body("estimates", [*self._query(**selection), ("format", "arrow")])
+        return ipc.open_stream(body).read_all()
 
     def _query(
-        self,
-        plan: str,
-        last: int | None,
-        segment: dict[str, str],
-        metric: str | None,
-        by: str | None,
-        confidence: float,
-        every: str | None,
-        since: int | None,
-        until: int | None,
+        self, plan: str, last: int | None, segment: dict[str, str], **others: object
     ) -> list[tuple[str, str]]:
-        if last is None and since is None and len(self.rounds(plan, MOST_ROUNDS)) >= MOST_ROUNDS:
+        if last is None and others["since"] is None and len(self.rounds(plan, MOST_ROUNDS)) >= MOST_ROUNDS:
             raise ReticentError(
                 f"{self._client.url}: there are more rounds than a collector shows at once.\n"
                 "  Hint: --last N picks the latest"
             )
-        named = {
-            "metric": metric, "by": by, "every": every, "since": since, "until": until,
-            "confidence": repr(confidence),
-        }  # fmt: skip
         return [
             ("plan", plan),
             ("last", str(last or MOST_ROUNDS)),
-            *((name, str(value)) for name, value in named.items() if value is not None),
+            *((name, str(value)) for name, value in others.items() if value is not None),
             *(("segment", f"{name}:{tag}") for name, tag in segment.items()),
         ]
 
     def _lists(
         self, name: str, query: list[tuple[str, str]], *others: str
     ) -> dict[str, list[dict[str, Any]]]:
-        """The lists of objects that the collector answers with: one of the name asked for, and others."""
-        lists = {}
+        """The lists of objects in the collector's answer, by name."""
         try:
             document = json.loads(self._body(name, query))
             lists = {key: document[key] for key in (name, *others)}
+            if all(
+                isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+                for rows in lists.values()
+            ):
+                return lists
         except (ValueError, KeyError, TypeError):
             pass
-        if not lists or not all(
-            isinstance(rows, list) and all(isinstance(row, dict) for row in rows) for rows in lists.values()
-        ):
-            raise ReticentError(
-                f"{self._client.url}: what answers is not a collector, or one that is too old."
-            )
-        return lists
+        raise ReticentError(f"{self._client.url}: what answers is not a collector, or one that is too old.")
 
     def _body(self, name: str, query: list[tuple[str, str]]) -> bytes:
         response = self._runner.run(self._client.get(f"/v1/{name}", query))

@@ -1,4 +1,4 @@
-"""`reticent relay`: takes reports for a collector elsewhere, which then never sees who sent them."""
+"""`reticent relay`: takes reports for a collector elsewhere, which does not see the senders."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from reticent.cli.options import check_free, input_file, key_file_option
-from reticent.cli.serve import listening, page_origins, tls_files
-from reticent.errors import ParameterError, ReticentError
+from reticent.cli.options import check_free, input_file, key_file_option, make_client
+from reticent.cli.serve import address, listening, page_origins, tls_files
+from reticent.errors import ReticentError
 from reticent.plan import Plan
 
 
 @click.command(
-    short_help="Take reports for a collector elsewhere, and hide who sent them.",
+    short_help="Take reports for a collector elsewhere, and hide their senders.",
     context_settings={"auto_envvar_prefix": "RETICENT_RELAY"},
 )
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=input_file)
@@ -27,21 +27,21 @@ from reticent.plan import Plan
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="Its private key, in PEM, without a password.")  # fmt: skip
 @click.option("--client-keys", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-              help="Keys of which clients need one, each on a line.")  # fmt: skip
+              help="Keys of which each client needs one, a key per line.")  # fmt: skip
 @click.option("--batch", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N",
-              help="Reports that are sent on together, at least.")  # fmt: skip
+              help="Least number of reports that are sent on together.")  # fmt: skip
 @click.option("--wait", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, metavar="SECONDS",
-              help="How long a report waits for others; then those there are are sent on.")  # fmt: skip
+              help="How long a report waits for others; then the batch is sent on as it is.")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), default=3.0, show_default=True,
-              metavar="SECONDS", help="Seconds that the collector may take for an answer.")  # fmt: skip
+              metavar="SECONDS", help="How long the collector may take to answer.")  # fmt: skip
 @click.option("--retry-for", type=click.FloatRange(0, min_open=True), default=6.0, show_default=True,
-              metavar="SECONDS", help="How long a collector that does not answer is tried again.")  # fmt: skip
+              metavar="SECONDS", help="How long to retry a collector that does not answer.")  # fmt: skip
 @click.option("--queue", type=click.IntRange(1), default=100_000, show_default=True, metavar="N",
-              help="Reports that may wait in memory.")  # fmt: skip
+              help="Most reports that may wait in memory.")  # fmt: skip
 @click.option("--max-connections", type=click.IntRange(1), default=10_000, show_default=True, metavar="N",
               help="Connections at a time; fewer where the system allows fewer open files.")  # fmt: skip
 @click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", callback=page_origins,
-              help="Pages of this origin may send reports; several times for several.")  # fmt: skip
+              help="Pages of this origin may send reports; may be repeated.")  # fmt: skip
 def relay(
     plans: tuple[Path, ...],
     to: str,
@@ -59,42 +59,29 @@ def relay(
     origins: tuple[str, ...],
 ) -> None:
     """
-    Take reports on each PLAN for a collector elsewhere: forget who sent them, shuffle them, send them on in batches.
+    Take reports on each PLAN for a collector elsewhere: forget the senders, shuffle, send on in batches.
 
-    A client is answered when the collector has answered for its report. Nothing is written to a disk. Every option can
-    be set by an environment variable, RETICENT_RELAY_TO for --to and so on. Listening beyond this machine needs
+    A client is answered when the collector has answered for its report. Nothing is written to disk. Every option can
+    be set by an environment variable, such as RETICENT_RELAY_TO for --to. Listening beyond this machine needs
     --client-keys.
 
     \b
     Example:
       reticent relay examples/plan.toml --to https://telemetry.example.org --listen 127.0.0.1:8001
     """
-    from reticent.collector import (
-        Client,
-        KeyFile,
-        Limits,
-        Relay,
-        inherited,
-        is_local,
-        is_loopback,
-        make_server,
-    )
+    from reticent.collector import KeyFile, Limits, Relay, inherited, is_local, is_loopback, make_server
 
     (host, port), listeners = listen, inherited()
     tls = tls_files(tls_cert, tls_key)
     keys = KeyFile(client_keys) if client_keys is not None else None
     if keys is not None:
-        keys.keys()  # raises when the file cannot be used, before anything is begun
+        keys.keys()  # raises when the file cannot be used, before anything starts
     elif not (all(map(is_local, listeners)) if listeners else is_loopback(host)):
         raise ReticentError(
-            f"{host}:{port} can be reached from elsewhere, and clients need no key.\n"
-            "  Hint: --client-keys FILE, with a key on each line"
+            f"{host}:{port} is reachable from other machines, and clients need no key.\n"
+            "  Hint: --client-keys FILE, with one key per line"
         )
-    try:
-        client = Client(to, key, timeout, most_bytes=1 << 24)
-    except ParameterError as error:
-        option = "--key-file" if error.name == "key" else "--to"
-        raise click.UsageError(f"{option}: expected {error.expected}, got {error.got}.") from None
+    client = make_client("--to", to, key, timeout=timeout, most_bytes=1 << 24)
     if not listeners:
         check_free(host, port, "--listen")
     limits = Limits(connections=max_connections)
@@ -110,9 +97,8 @@ def relay(
         allowed_origins=origins,
     )
 
-    def started(address: str, number: int) -> None:
-        place = f"[{address}]:{number}" if ":" in address else f"{address}:{number}"
-        click.echo(f"Listening on {'https' if tls else 'http'}://{place}", err=True)
+    def started(bound: str, number: int) -> None:
+        click.echo(f"Listening on {address(bound, number, tls)}", err=True)
 
     server = make_server(app, host, port, limits, tls, started, listeners)
     server.run()

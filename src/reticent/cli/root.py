@@ -1,8 +1,7 @@
-"""The `reticent` command and what its verbs share."""
+"""The `reticent` command with all its verbs."""
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 import click
@@ -17,7 +16,7 @@ from reticent.cli.device import group as device_group
 from reticent.cli.doctor import doctor
 from reticent.cli.faults import plain_faults
 from reticent.cli.ingest import ingest
-from reticent.cli.output import as_json, print_json
+from reticent.cli.output import as_json, show
 from reticent.cli.plan import plan
 from reticent.cli.reading import estimate, export, rounds
 from reticent.cli.relay import relay
@@ -28,7 +27,7 @@ from reticent.cli.store import keys, store
 
 
 class Verbs(click.Group):
-    """Turns what may go wrong into a line or two on standard error, and an exit code."""
+    """Turns failures into a line or two on standard error, and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb."""
@@ -36,21 +35,44 @@ class Verbs(click.Group):
             return super().invoke(ctx)
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(version("reticent"), prog_name="reticent")
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    commands=[
+        agent,
+        audit,
+        count,
+        demo,
+        design,
+        device_group(),
+        doctor,
+        estimate,
+        export,
+        ingest,
+        keys,
+        plan,
+        relay,
+        rounds,
+        serve,
+        simulate,
+        sql,
+        store,
+    ],
+)
+@click.version_option(package_name="reticent", prog_name="reticent")
 def reticent() -> None:
     """
     Private telemetry for counters.
 
-    A device answers with noisy bits; bits add up to counts; counts, debiased, are estimates.
+    A device answers with noisy bits; bits add up to counts; debiased counts are estimates.
 
     \b
     Start here:
       reticent demo                                   collector, fleet and dashboard on this machine
-      reticent plan check plan.toml --devices 100000  what a plan costs and what it yields
+      reticent plan check plan.toml --devices 100000  what a plan costs and how accurate it is
       reticent simulate plan.toml --values usage.csv  the plan on your own data
       reticent serve plan.toml --store sqlite:///reticent.db
-      reticent doctor --store sqlite:///reticent.db      what to fix on this machine
+      reticent doctor --store sqlite:///reticent.db   what to fix on this machine
 
     Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 a check found problems, 130 stopped by Ctrl-C.
     """
@@ -76,30 +98,4 @@ def completion(shell: str, as_json: bool) -> None:
     complete = get_completion_class(shell)
     assert complete is not None  # noqa: S101  the three above are click's own
     script = complete(reticent, {}, "reticent", "_RETICENT_COMPLETE").source()
-    if as_json:
-        print_json({"shell": shell, "script": script})
-    else:
-        click.echo(script)
-
-
-for command in (
-    agent,
-    audit,
-    count,
-    demo,
-    design,
-    device_group(),
-    doctor,
-    estimate,
-    export,
-    ingest,
-    keys,
-    plan,
-    relay,
-    rounds,
-    serve,
-    simulate,
-    sql,
-    store,
-):
-    reticent.add_command(command)
+    show(as_json, {"shell": shell, "script": script}, script)

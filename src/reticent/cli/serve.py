@@ -11,9 +11,11 @@ import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from reticent.cli.faults import plain_faults
 from reticent.cli.options import check_free, input_file, store_option
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
     from reticent.collector import Worker
     from reticent.stores import RoundStore
 
+CONFIG = "reticent.config"
+"""Where a context keeps the settings file, and its keys by the names of parameters."""
 WAIT_LOGGED_SECONDS = 5.0
-"""Between two lines of the log while a database is waited for."""
+"""Between two log lines while waiting for a database."""
 
 
 def listening(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, int]:
@@ -57,7 +61,7 @@ def page_origins(
 
 
 def tls_files(certificate: str | None, key: str | None) -> tuple[str, str] | None:
-    """The two files, if they were given and fit each other: tried before anything else is begun."""
+    """The two files, if they were given and belong together; checked before anything else starts."""
     from reticent.collector import tls_context
 
     if not certificate or not key:
@@ -69,13 +73,13 @@ def tls_files(certificate: str | None, key: str | None) -> tuple[str, str] | Non
     except (OSError, ValueError):
         raise ReticentError(
             f"{certificate}, {key}: expected a certificate and its key in PEM, the key without a "
-            "password.\n  Hint: reticent doctor --tls-cert and --tls-key look at them"
+            "password.\n  Hint: reticent doctor --tls-cert FILE --tls-key FILE checks them"
         ) from None
     return certificate, key
 
 
 def _config(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
-    """Of --config: what the file says becomes the default of each option."""
+    """Of --config: the values in the file become the defaults of the options."""
     if path is None:
         return
     try:
@@ -85,6 +89,7 @@ def _config(context: click.Context, parameter: click.Parameter, path: Path | Non
     known = {"plans" if isinstance(one, click.Argument) else one.opts[0][2:]: one
              for one in context.command.params if one.expose_value}  # fmt: skip
     context.default_map = {}
+    context.meta[CONFIG] = path, {str(option.name): key for key, option in known.items()}
     for key, value in table.items():
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
@@ -105,7 +110,32 @@ def _config(context: click.Context, parameter: click.Parameter, path: Path | Non
         context.default_map[str(option.name)] = value if flag or several else str(value)
 
 
-@click.command(short_help="Take reports, seal rounds, show estimates.")
+def address(host: str, port: int, tls: object) -> str:
+    """
+    Where a server listens.
+
+    >>> address("::1", 8000, None)
+    'http://[::1]:8000'
+    """
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class Configured(click.Command):
+    """A value that came from the settings file is refused with the file and the setting, not with an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            name = str(error.param.name) if error.param else ""
+            if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT_MAP:
+                raise
+            path, settings = ctx.meta[CONFIG]
+            raise click.UsageError(f"{path}: {settings[name]}: {error.message}", ctx) from None
+
+
+@click.command(short_help="Take reports, seal rounds, show estimates.", cls=Configured)
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, envvar="RETICENT_PLANS", type=input_file)
 @click.option("--config", envvar="RETICENT_CONFIG", is_eager=True, expose_value=False, callback=_config,
               type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
@@ -122,27 +152,27 @@ def _config(context: click.Context, parameter: click.Parameter, path: Path | Non
 @click.option("--tls-key", envvar="RETICENT_TLS_KEY", type=click.Path(exists=True, dir_okay=False),
               metavar="FILE", help="Its private key, in PEM, without a password.")  # fmt: skip
 @click.option("--behind-proxy", envvar="RETICENT_BEHIND_PROXY", is_flag=True,
-              help="A proxy in front speaks HTTPS: needs keys, and marks cookies secure.")  # fmt: skip
+              help="An HTTPS proxy is in front: needs keys, and marks cookies secure.")  # fmt: skip
 @click.option("--max-body", envvar="RETICENT_MAX_BODY", type=click.IntRange(1024), default=16 << 20,
-              show_default=True, metavar="BYTES", help="Bytes of a request's body.")  # fmt: skip
+              show_default=True, metavar="BYTES", help="Largest body of a request.")  # fmt: skip
 @click.option("--max-batch", envvar="RETICENT_MAX_BATCH", type=click.IntRange(1), default=200_000,
-              show_default=True, metavar="N", help="Reports in a batch.")  # fmt: skip
+              show_default=True, metavar="N", help="Most reports in a batch.")  # fmt: skip
 @click.option("--max-connections", envvar="RETICENT_MAX_CONNECTIONS", type=click.IntRange(1),
               default=10_000, show_default=True, metavar="N",
               help="Connections at a time; fewer where the system allows fewer open files.")  # fmt: skip
 @click.option("--read-timeout", envvar="RETICENT_READ_TIMEOUT", type=click.FloatRange(0.1), default=20.0,
               show_default=True, metavar="SECONDS",
-              help="Seconds that a request may take to arrive.")  # fmt: skip
+              help="How long a request may take to arrive.")  # fmt: skip
 @click.option("--rate", envvar="RETICENT_RATE", type=click.FloatRange(0), default=0.0, show_default=True,
               metavar="N", callback=_rate, help="Reports per second and key, at least 1; 0 is no limit.")  # fmt: skip
 @click.option("--queue", envvar="RETICENT_QUEUE", type=click.IntRange(1), default=1_000_000,
               show_default=True, metavar="N",
-              help="Reports that may wait for a commit.")  # fmt: skip
+              help="Most reports that may wait for a commit.")  # fmt: skip
 @click.option("--seal/--no-seal", "seals", envvar="RETICENT_SEAL", default=True, show_default=True,
               help="Seal rounds that are over; --no-seal where another process seals them.")  # fmt: skip
 @click.option("--clock-skew", envvar="RETICENT_CLOCK_SKEW", type=click.FloatRange(0), default=300.0,
               show_default=True, metavar="SECONDS",
-              help="Seconds that a device's clock may run fast.")  # fmt: skip
+              help="How much a device's clock may run fast.")  # fmt: skip
 @click.option("--allow-origin", "origins", envvar="RETICENT_ALLOW_ORIGIN", multiple=True, metavar="ORIGIN",
               callback=page_origins,
               help="Pages of this origin may send reports; may be repeated.")  # fmt: skip
@@ -151,12 +181,12 @@ def _config(context: click.Context, parameter: click.Parameter, path: Path | Non
                    "all is every PLAN.")  # fmt: skip
 @click.option("--wait-for-database", envvar="RETICENT_WAIT_FOR_DATABASE", type=click.FloatRange(0),
               default=60.0, show_default=True, metavar="SECONDS",
-              help="Seconds to wait for a PostgreSQL that cannot be reached yet.")  # fmt: skip
+              help="How long to wait for a PostgreSQL server that is not reachable yet.")  # fmt: skip
 def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) -> None:
     """
     Take reports, seal rounds, and show estimates: the collector, for each PLAN.
 
-    Every option can be set by an environment variable, RETICENT_STORE for --store and so on, or in the file of
+    Every option can be set by an environment variable, such as RETICENT_STORE for --store, or in the file of
     --config. The command line comes first, then the environment, then the file. Listening beyond this machine
     needs keys: reticent keys create.
 
@@ -167,23 +197,23 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
     # Nothing is imported here that starts threads: workers are forked from this process.
     from reticent.collector import Supervisor, bind, inherited, shown
 
-    listeners = inherited()
+    listeners, options = inherited(), SimpleNamespace(**settings)
     if not listeners:
         check_free(*listen, "--listen")
     if workers == 1:
-        sys.exit(_serve(store, listen, listeners, None, **settings))
+        sys.exit(_serve(store, listen, listeners, None, options))
     if store.startswith(("sqlite:", "memory:")):
         raise ReticentError(
             f"--workers {workers}: one process writes a SQLite file.\n"
             "  Hint: leave --workers out, or give a --store of postgresql:// or lake://"
         )
     listeners = listeners or bind(*listen)
-    scheme = "https" if settings["tls_cert"] else "http"
+    scheme = "https" if options.tls_cert else "http"
 
     def work(worker: Worker) -> int:
         try:
             with plain_faults():
-                return _serve(store, listen, worker.listeners, worker, **settings)
+                return _serve(store, listen, worker.listeners, worker, options)
         except click.ClickException as error:
             error.show()
             return error.exit_code
@@ -195,7 +225,7 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
 
 
 def _opened(url: str, seconds: float) -> RoundStore[Any]:
-    """The store, once its database can be reached; SIGTERM ends the wait, also of a container's first process."""
+    """The store, once its database is reachable; SIGTERM ends the wait, also of a container's first process."""
     from reticent.collector.log import log
     from reticent.stores import StoreAwayError, open_store
 
@@ -223,18 +253,18 @@ def _opened(url: str, seconds: float) -> RoundStore[Any]:
 
 
 def _public(names: tuple[str, ...], plans: Sequence[Plan]) -> frozenset[str]:
-    """Of --public: the names of the plans whose results everybody may read."""
+    """Of --public: the names of the plans whose results need no key."""
     by_name = {plan.name: plan for plan in plans}
     chosen = frozenset(by_name if "all" in names else names)
     for name in sorted(chosen):
         if name not in by_name:
             raise ReticentError(
                 f"--public {name}: expected the name of a plan that is served here, one of {', '.join(by_name)}.\n"
-                "  Hint: the name stands in the plan under [plan]; all publishes every PLAN"
+                "  Hint: the name is in the plan's [plan] table; all publishes every PLAN"
             )
         if by_name[name].min_reports == 1:
             click.echo(
-                f"Warning: plan {name} has min_reports = 1: what is public can show single reports.", err=True
+                f"Warning: plan {name} has min_reports = 1: public results can show single reports.", err=True
             )
     return chosen
 
@@ -244,33 +274,23 @@ def _serve(
     listen: tuple[str, int],
     listeners: Sequence[socket.socket],
     worker: Worker | None,
-    *,
-    plans: tuple[Path, ...],
-    tls_cert: str | None,
-    tls_key: str | None,
-    behind_proxy: bool,
-    max_body: int,
-    max_batch: int,
-    max_connections: int,
-    read_timeout: float,
-    rate: float,
-    queue: int,
-    seals: bool,
-    clock_skew: float,
-    origins: tuple[str, ...],
-    public: tuple[str, ...],
-    wait_for_database: float,
+    options: SimpleNamespace,
 ) -> int:
     """One process of the collector; returns its exit code."""
     from reticent import dashboard
     from reticent.collector import Collector, Limits, is_local, is_loopback, make_server, shown
 
     host, port = listen
-    tls = tls_files(tls_cert, tls_key)
-    limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout, connections=max_connections)
-    opened = _opened(store, wait_for_database)
+    tls = tls_files(options.tls_cert, options.tls_key)
+    limits = Limits(
+        body=options.max_body,
+        batch=options.max_batch,
+        seconds=options.read_timeout,
+        connections=options.max_connections,
+    )
+    opened = _opened(store, options.wait_for_database)
     try:
-        loaded = [Plan.load(plan) for plan in plans]
+        loaded = [Plan.load(plan) for plan in options.plans]
         for plan in loaded:
             if plan.has_expired(time.time()):
                 click.echo(
@@ -281,20 +301,20 @@ def _serve(
             loaded,
             opened,
             limits=limits,
-            rate=rate,
-            most_waiting=queue,
-            skew=clock_skew,
-            secure_cookies=tls is not None or behind_proxy,
+            rate=options.rate,
+            most_waiting=options.queue,
+            skew=options.clock_skew,
+            secure_cookies=tls is not None or options.behind_proxy,
             pages=dashboard,
-            public=_public(public, loaded),
-            allowed_origins=origins,
-            seal_every=2.0 if seals else None,
+            public=_public(options.public, loaded),
+            allowed_origins=options.origins,
+            seal_every=2.0 if options.seals else None,
             worker=worker,
         )
         local = all(map(is_local, listeners)) if listeners else is_loopback(host)
-        if collector.access.is_open and (behind_proxy or not local):
+        if collector.access.is_open and (options.behind_proxy or not local):
             where = ", ".join(map(shown, listeners)) or f"{host}:{port}"
-            where = "A collector behind a proxy" if behind_proxy else where
+            where = "A collector behind a proxy" if options.behind_proxy else where
             raise ReticentError(
                 f"{where} can be reached from elsewhere, and the store has no keys.\n"
                 f"  Hint: reticent keys create --store {opened.url} --role ingest"
@@ -302,16 +322,12 @@ def _serve(
     except ReticentError:
         opened.close()
         raise
-    scheme = "https" if tls else "http"
 
-    def started(address: str, number: int) -> None:
+    def started(bound: str, number: int) -> None:
         if worker is not None:
             worker.ready()
-            return
-        address = f"[{address}]" if ":" in address else address
-        click.echo(
-            f"Listening on {scheme}://{address}:{number}" if number else f"Listening on {address}", err=True
-        )
+        else:
+            click.echo(f"Listening on {address(bound, number, tls) if number else bound}", err=True)
 
     server = make_server(collector, host, port, limits, tls, started, listeners)
     server.run(worker.lifeline if worker else None)

@@ -6,33 +6,21 @@ import csv
 import json
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from reticent.cli.options import confidence_option, input_file, standard_input
-from reticent.cli.output import (
-    as_json,
-    console,
-    counted,
-    figure,
-    found_problems,
-    make_folder,
-    print_json,
-    progress,
-    quiet_option,
-    table,
-)
+from reticent.cli import output
+from reticent.cli.options import confidence_option, input_file, recorded_values
+from reticent.cli.output import counted, figure, table
 from reticent.plan import Plan
 from reticent.privacy import CLAIMS, printed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import Console
     from rich.table import Table
 
-    from reticent.lab.crowd import Crowd
     from reticent.lab.fleet import Population, Recorded
     from reticent.lab.simulate import MetricEstimates, Simulation
 
@@ -40,13 +28,11 @@ FALSE_ALARM = 1e-6
 """How often sound intervals end with exit code 3."""
 READING = f"""\
 Losses compare {CLAIMS["lifetime"].compares}. A lonely device
-shares its pattern with at most one other; flips blur it. docs/how-to/simulate.md says how to read this."""
-
-DEVICES, ROUNDS = 100_000, 31
+shares its pattern with at most one other; flips blur it. See docs/how-to/simulate.md."""
+DEVICES, ROUNDS, DAY = 100_000, 31, 86_400
 MOST_INDIVIDUALS = 100_000
 LONG = 2_000_000_000
-"""Values that are drawn from in about a minute on two cores: individuals, rounds, metrics and repetitions."""
-DAY = 86_400
+"""Values that take about a minute on two cores: individuals × rounds × metrics × repetitions."""
 
 
 @click.command(short_help="Run a plan on values of your own.")
@@ -55,16 +41,16 @@ DAY = 86_400
               help="CSV or Parquet of values per individual and day; for all metrics, or one each. - is CSV "
                    "from standard input.")  # fmt: skip
 @click.option("--population", "names", multiple=True, metavar="[METRIC=]NAME",
-              help="Made-up values, named above; for all metrics, or one each.")  # fmt: skip
+              help="Synthetic values, named above; for all metrics, or one each.")  # fmt: skip
 @click.option("--devices", type=click.IntRange(1, 10**12), metavar="N",
-              help="As many as there are individuals in the file, or 100,000.")  # fmt: skip
+              help="Number of devices; the individuals in the file, or 100,000, when left out.")  # fmt: skip
 @click.option("--individuals", type=click.IntRange(1, 10**9), metavar="N",
               help="Histories of values that the devices share; all of the file, or as many as devices but at"
                    " most 100,000, and fewer where the run would be long.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 100_000), metavar="N",
-              help="As many as there are days in the file, or 31.")  # fmt: skip
+              help="Number of rounds; the days in the file, or 31, when left out.")  # fmt: skip
 @click.option("--repetitions", type=click.IntRange(1, 100_000), default=20, show_default=True, metavar="N",
-              help="The same values with other chance, to see how often intervals hold.")  # fmt: skip
+              help="The same values with other noise, to see how often intervals hold.")  # fmt: skip
 @confidence_option
 @click.option("--seed", type=click.IntRange(0, 2**31), metavar="SEED",
               help="Repeat a run; random when left out.")  # fmt: skip
@@ -72,8 +58,8 @@ DAY = 86_400
               help="Write pictures, CSV and JSON there.")  # fmt: skip
 @click.option("--memory", type=click.FloatRange(0.01, 10_000), default=1.0, show_default=True, metavar="GIB",
               help="Refuse a run that needs more than this.")  # fmt: skip
-@quiet_option
-@as_json
+@output.quiet
+@output.as_json
 def simulate(
     path: Path,
     files: tuple[str, ...],
@@ -90,8 +76,8 @@ def simulate(
     as_json: bool,
 ) -> None:
     """
-    Run PLAN on values of your own and show what it would have found: each metric's truth beside its
-    estimate, how often the intervals hold, and what it would have revealed about the people in the data.
+    Run PLAN on values of your own and show the result: each metric's truth beside its estimate, how often the
+    intervals hold, and the privacy loss of the people in the data.
 
     One day of a file is one round, whatever the plan's rounds are. Reports are counted without simulating each
     device, by the exact law of the SDK's answers: any number of devices takes the same time. A file has the
@@ -107,31 +93,40 @@ def simulate(
       reticent simulate examples/plan.toml --population editor --devices 20000 --out simulated
       reticent simulate examples/plan.toml --population editor --devices 1500000000
 
-    Exit code 3 when intervals miss the truth more often than they promise, by more than chance allows.
+    Exit code 3 when intervals miss the truth more often than their confidence allows, by more than chance.
     """
+    from reticent.lab.crowd import Crowd
+    from reticent.lab.fleet import Recorded
     from reticent.lab.simulate import simulate as run
 
     plan = Plan.load(path)
-    make_folder(out)
+    output.make_folder(out)
     chosen = secrets.randbelow(2**31) if seed is None else seed
     sources = _sources(plan, files, names)
-    crowd = _crowd(plan, sources, devices, individuals, rounds, repetitions, chosen)
-    with progress("Simulating", quiet) as tell:
+    recorded = [source for source in sources.values() if isinstance(source, Recorded)]
+    people = min((len(recording.individuals) for recording in recorded), default=None)
+    length = rounds or min((len(recording.days) for recording in recorded), default=ROUNDS)
+    count = devices or individuals or people or DEVICES
+    if individuals is None:
+        quick = max(1000, LONG // (length * len(plan.metrics) * repetitions))
+        individuals = min(count, people or min(MOST_INDIVIDUALS, quick))
+    crowd = Crowd.drawn(plan, sources, length, individuals, count, chosen)
+    with output.progress("Simulating", quiet) as tell:
         simulation = run(plan, crowd, repetitions, chosen, confidence, tell, int(memory * 2**30))
     if out is not None:
         _write(simulation, out)
     if as_json:
-        print_json(simulation.to_dict())
+        output.print_json(simulation.to_dict())
     else:
         _show(simulation, out)
     held = [*simulation.metrics.values(), *simulation.windows.values()]
     if any(metric.misses_too_often(FALSE_ALARM / len(held)) for metric in held):
-        found_problems()
+        output.found_problems()
 
 
 def _sources(plan: Plan, files: tuple[str, ...], names: tuple[str, ...]) -> dict[str, Population]:
     """Where the values of each metric come from."""
-    from reticent.lab.fleet import population, read_values
+    from reticent.lab.fleet import population
 
     per_day = max(1, DAY // plan.round_seconds)
     recordings: dict[str, Recorded] = {}
@@ -153,7 +148,7 @@ def _sources(plan: Plan, files: tuple[str, ...], names: tuple[str, ...]) -> dict
         own = metric.name if metric.name in by_file or metric.name in by_name else None
         if own in by_file:
             file = by_file[own]
-            recordings[file] = recordings.get(file) or read_values(standard_input() if file == "-" else file)
+            recordings[file] = recordings.get(file) or recorded_values(file)
             sources[metric.name] = recordings[file]
         else:  # of a choice: its labels
             sources[metric.name] = population(by_name[own], metric.mechanism.max_value, per_day)
@@ -161,7 +156,7 @@ def _sources(plan: Plan, files: tuple[str, ...], names: tuple[str, ...]) -> dict
 
 
 def _by_metric(plan: Plan, option: str, given: tuple[str, ...]) -> dict[str | None, str]:
-    """What is given for each metric, and under None for the others."""
+    """The source of each metric, and under None that of the others."""
     named: dict[str | None, str] = {}
     for text in given:
         metric, equals, source = text.partition("=")
@@ -174,58 +169,41 @@ def _by_metric(plan: Plan, option: str, given: tuple[str, ...]) -> dict[str | No
             source = text
         if key in named:
             hint = (
-                f"{option} is given twice for it"
-                if key
-                else f"say for which metric: {option} METRIC={source}"
+                "the metric has one already" if key else f"give the metric as well: {option} METRIC={source}"
             )
             raise click.UsageError(f"{option} {text}: {hint}.")
         named[key] = source
     return named
 
 
-def _crowd(
-    plan: Plan,
-    sources: Mapping[str, Population],
-    devices: int | None,
-    individuals: int | None,
-    rounds: int | None,
-    repetitions: int,
-    seed: int,
-) -> Crowd:
-    """Individuals with their values, and the devices that share them."""
-    from reticent.lab.crowd import Crowd
-    from reticent.lab.fleet import Recorded
-
-    recorded = [source for source in sources.values() if isinstance(source, Recorded)]
-    people = min((len(recording.individuals) for recording in recorded), default=None)
-    length = rounds or min((len(recording.days) for recording in recorded), default=ROUNDS)
-    count = devices or individuals or people or DEVICES
-    if individuals is None:
-        quick = max(1000, LONG // (length * len(plan.metrics) * repetitions))
-        individuals = min(count, people or min(MOST_INDIVIDUALS, quick))
-    return Crowd.drawn(plan, sources, length, individuals, count, seed)
-
-
 def _show(simulation: Simulation, out: Path | None) -> None:
-    screen = console()
-    sizes = (
-        f"{simulation.devices:,} devices, {counted(simulation.rounds, 'round')},"
-        f" {counted(simulation.repetitions, 'repetition')}"
-    )
+    screen, card = output.console(), simulation.card
+    rounds, repetitions = counted(simulation.rounds, "round"), counted(simulation.repetitions, "repetition")
+    sizes = f"{simulation.devices:,} devices, {rounds}, {repetitions}"
     title = f"{simulation.plan.name}: {sizes}, seed {simulation.seed}"
     screen.print(_accuracy("over all rounds", title, simulation.metrics))
     if simulation.windows:
         screen.print(_accuracy("over all windows", "The rounds of a window together", simulation.windows))
     promised = next(iter(simulation.metrics.values())).confidence
-    screen.print(f"Promised: at least {promised:.1%}, of a histogram for all buckets at once.\n")
+    screen.print(f"Confidence: at least {promised:.1%}, of a histogram for all buckets at once.\n")
     if simulation.people:
-        _show_people(simulation, screen)
+        columns = ("never change", "lonely", "widest", "constant loss", "mean loss", "largest loss")
+        lost = table("over these rounds", *columns, title="Privacy loss of the people in the data")
+        for name, people in simulation.people.items():
+            losses = people.constant_loss, people.mean_loss, max(people.loss_by_width.values())
+            shares = people.supports.share_constant, people.supports.share_lonely
+            lost.add_row(
+                name,
+                *(f"{share:.1%}" for share in shares),
+                str(max(people.share_by_width)),
+                *map(printed, losses),
+            )
+        screen.print(lost)
+        screen.print(READING)
     else:
-        card = simulation.card
         screen.print(
             f"Between any two histories a window loses {printed(card.window or 0)} at most;"
-            f" {counted(simulation.rounds, 'round')} touch up to {counted(card.windows or 0, 'window')}:"
-            f" {printed(card.any_history)}."
+            f" {rounds} touch up to {counted(card.windows or 0, 'window')}: {printed(card.any_history)}."
         )
     if simulation.individuals < simulation.devices:
         screen.print(
@@ -235,13 +213,13 @@ def _show(simulation: Simulation, out: Path | None) -> None:
         )
         if simulation.people:
             screen.print(
-                "What people give away is counted over one device per individual; how many of all devices are"
-                " lonely cannot be told from so few histories."
+                "Losses and lonely devices are counted over one device per individual: so few histories do not show"
+                " how many of all devices are lonely."
             )
     for name, kept in simulation.kept.items():
         if kept < 0.9995:
             screen.print(
-                f"{name}: {1 - kept:.1%} of all that was counted is above its range or a joint limit: cut."
+                f"{name}: {1 - kept:.1%} of the total is above its range or a joint limit, and is clipped."
             )
     if out is not None:
         other = "windows.csv" if simulation.windows else "people.csv"
@@ -267,49 +245,24 @@ def _accuracy(over: str, title: str, metrics: Mapping[str, MetricEstimates]) -> 
     return accuracy
 
 
-def _show_people(simulation: Simulation, screen: Console) -> None:
-    columns = ("never change", "lonely", "widest", "constant loss", "mean loss", "largest loss")
-    lost = table("over these rounds", *columns, title="What the people in the data give away")
-    for name, people in simulation.people.items():
-        lost.add_row(
-            name,
-            f"{people.supports.share_constant:.1%}",
-            f"{people.supports.share_lonely:.1%}",
-            str(max(people.share_by_width)),
-            printed(people.constant_loss),
-            printed(people.mean_loss),
-            printed(max(people.loss_by_width.values())),
-        )
-    screen.print(lost)
-    screen.print(READING)
-
-
 def _write(simulation: Simulation, out: Path) -> None:
     from reticent.lab.simulate import pictures
     from reticent.plots import save
 
     (out / "results.json").write_text(json.dumps(simulation.to_dict(), indent=1) + "\n")
-    _write_csv(out / "rounds.csv", [row for metric in simulation.metrics.values() for row in metric.rows()])
+    tables = {"rounds.csv": [row for metric in simulation.metrics.values() for row in metric.rows()]}
     if simulation.windows:
-        _write_csv(
-            out / "windows.csv", [row for metric in simulation.windows.values() for row in metric.rows()]
-        )
+        tables["windows.csv"] = [row for metric in simulation.windows.values() for row in metric.rows()]
     else:
-        _write_csv(
-            out / "people.csv",
-            [
-                {"metric": name, "width": width, "share": share, "loss": people.loss_by_width[width]}
-                for name, people in simulation.people.items()
-                for width, share in people.share_by_width.items()
-            ],
-        )
+        tables["people.csv"] = [
+            {"metric": name, "width": width, "share": share, "loss": people.loss_by_width[width]}
+            for name, people in simulation.people.items()
+            for width, share in people.share_by_width.items()
+        ]
+    for name, rows in tables.items():
+        with (out / name).open("w", newline="", encoding="utf-8") as text:
+            writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), restval="")
+            writer.writeheader()
+            writer.writerows(rows)
     for name, draw in pictures(simulation).items():
         save(draw(), out, name)
-
-
-def _write_csv(file: Path, rows: list[dict[str, Any]]) -> None:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    with file.open("w", newline="", encoding="utf-8") as text:
-        writer = csv.DictWriter(text, names, restval="")
-        writer.writeheader()
-        writer.writerows(rows)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from reticent.cli.options import confidence_option, input_file
-from reticent.cli.output import as_json, print_json
+from reticent.cli.output import as_json, show
 from reticent.plan import Plan
 
 DIALECTS = ["duckdb", "postgres", "spark", "bigquery", "snowflake"]
@@ -28,7 +28,7 @@ def sql(plan: Path, dialect: str, table: str, confidence: float, as_json: bool) 
     TABLE has the columns of a lake's files, and plan, version and round of its paths. Rounds whose grace is over are
     counted as a seal counts them, groups of fewer than min_reports reports are not shown, and the integers and
     values are those of reticent estimate. Its intervals are Clopper-Pearson's, which SQL has no function for; the
-    query has Hoeffding's, which always hold and are about 1.2 to 1.6 times as wide. The column rule says so.
+    query has Hoeffding's, which always hold and are about 1.2 to 1.6 times as wide. The column rule names them.
 
     \b
     Example:
@@ -37,7 +37,4 @@ def sql(plan: Path, dialect: str, table: str, confidence: float, as_json: bool) 
     from reticent.frames import counting_query
 
     query = counting_query(Plan.load(plan), dialect, table, confidence)
-    if as_json:
-        print_json({"dialect": dialect, "table": table, "sql": query})
-    else:
-        click.echo(query)
+    show(as_json, {"dialect": dialect, "table": table, "sql": query}, query)

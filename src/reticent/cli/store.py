@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from reticent.cli.options import near_names, opened_store, plan_option, store_option
-from reticent.cli.output import (
-    as_json,
-    console,
-    counted,
-    date_and_time,
-    found_problems,
-    print_json,
-    progress,
-    quiet_option,
-    table,
-)
-from reticent.errors import ParameterError, ReticentError, StoreError
+from reticent.cli.options import check_name, opened_store, plan_option, store_option
+from reticent.cli.output import as_json, counted, date_and_time, found_problems, progress, quiet, show, table
+from reticent.errors import ReticentError, StoreError
 
 
 def _days(text: str) -> int:
@@ -46,7 +37,7 @@ def store() -> None:
 @as_json
 def check(store: str, as_json: bool) -> None:
     """
-    Look through a store for anything that is not as it should be, the table of results too.
+    Check a store for damage and contradictions, including the table of results.
 
     \b
     Example:
@@ -60,12 +51,8 @@ def check(store: str, as_json: bool) -> None:
         problems, url = opened.verify(), opened.url
         if not problems:  # else the table of results cannot be made of the counts either
             problems = list(problems_of_results(opened))
-    if as_json:
-        print_json({"store": url, "problems": problems})
-    else:
-        for problem in problems:
-            click.echo(problem)
-        click.echo(f"{url}: {counted(len(problems), 'problem') if problems else 'all is well'}.")
+    verdict = f"{url}: {counted(len(problems), 'problem') if problems else 'all is well'}."
+    show(as_json, {"store": url, "problems": problems}, *problems, verdict)
     if problems:
         found_problems()
 
@@ -91,13 +78,10 @@ def backup(path: Path, store: str, as_json: bool) -> None:
                 "  Hint: pg_dump backs up PostgreSQL; the files of a lake can be copied"
             )
         opened.backend.backup(path)
-    if as_json:
-        print_json({"file": str(path)})
-    else:
-        click.echo(f"Copied to {path}.")
+    show(as_json, {"file": str(path)}, f"Copied to {path}.")
 
 
-confirmed_option = click.option("--yes", is_flag=True, help="Do it; else it is only shown.")
+confirmed_option = click.option("--yes", is_flag=True, help="Do it; without, it is only shown.")
 
 
 @store.command()
@@ -109,8 +93,8 @@ def repair(store: str, plan: str | None, yes: bool, as_json: bool) -> None:
     """
     Show what can be saved of damaged rounds; with --yes, save it.
 
-    A damaged round has no figures and is not sealed. Every report that can be read is kept, and what a repair
-    replaces is kept beside it. A collector that is running notices.
+    A damaged round has no figures and is not sealed. A repair keeps every report that can be read, and a copy of
+    what it replaces. A running collector notices it.
 
     \b
     Example:
@@ -125,18 +109,18 @@ def repair(store: str, plan: str | None, yes: bool, as_json: bool) -> None:
             if (repair := opened.repair(info.key, dry=not yes)) is not None
         ]
         url = opened.url
-    if as_json:
-        print_json({"store": url, "rounds": rows})
-    for row in [] if as_json else rows:
+    lines = []
+    for row in rows:
         action = row["action"] or "nothing; only a backup of the store has it"
-        click.echo(f"round {row['round']} of {row['plan']} version {row['version']}: {row['damage']}")
-        click.echo(
-            f"  {row['readable']:,} reports can be read. {'Done' if row['repaired'] else 'To do'}: {action}"
-        )
-    if not rows and not as_json:
-        click.echo(f"{url}: no round is damaged.")
-    elif not yes and not as_json:
-        click.echo("Nothing was changed: --yes does what is to be done.")
+        lines += [
+            f"round {row['round']} of {row['plan']} version {row['version']}: {row['damage']}",
+            f"  {row['readable']:,} reports can be read. {'Done' if row['repaired'] else 'To do'}: {action}",
+        ]
+    if not rows:
+        lines.append(f"{url}: no round is damaged.")
+    elif not yes:
+        lines.append("Nothing was changed: --yes repairs the store.")
+    show(as_json, {"store": url, "rounds": rows}, *lines)
     if not all(row["repaired"] for row in rows):
         found_problems()
 
@@ -144,17 +128,19 @@ def repair(store: str, plan: str | None, yes: bool, as_json: bool) -> None:
 @store.command()
 @store_option
 @plan_option
-@click.option("--before", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Rounds that ended before.")
-@click.option("--older-than", metavar="DAYS", type=_days, help="Rounds that ended longer ago, such as 400d.")
+@click.option(
+    "--before", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Rounds that ended before this date."
+)
+@click.option("--older-than", metavar="DAYS", type=_days, help="Rounds that ended longer ago, as 400d.")
 @confirmed_option
 @as_json
 def prune(
     store: str, plan: str | None, before: datetime | None, older_than: int | None, yes: bool, as_json: bool
 ) -> None:
     """
-    Show which sealed results are old; with --yes, remove them for ever.
+    Show which sealed results are old; with --yes, remove them permanently.
 
-    A round that is not sealed stays. One that was removed never opens again: a report that comes for it is late.
+    A round that is not sealed stays. A removed round never opens again: a report for it is late.
 
     \b
     Example:
@@ -167,9 +153,8 @@ def prune(
         end = before.replace(tzinfo=UTC).timestamp()
     with opened_store(store) as opened:
         plans = {(version.name, version.version): version for version in opened.plans()}
-        if plan is not None and plan not in (names := [name for name, _ in plans]):
-            with near_names(plan=sorted(set(names))):
-                raise ParameterError("plan", "a plan of this store", plan)
+        if plan is not None:
+            check_name("plan", plan, sorted({name for name, _ in plans}))
         old = [
             info
             for info in opened.rounds(plan)
@@ -180,35 +165,35 @@ def prune(
         url = opened.url
     rows = [{**info.key._asdict(), "reports": info.reports} for info in sealed]
     unsealed = len(old) - len(sealed)
-    if as_json:
-        print_json({"store": url, "rounds": rows, "pruned": len(pruned), "not_sealed": unsealed})
-        return
-    if rows:
-        shown = table("plan", "version", "round", "ended", "reports")
-        for info in sealed:
-            ended = date_and_time(plans[info.key[:2]].round(info.key.round).end)
-            shown.add_row(
-                info.key.plan, str(info.key.version), str(info.key.round), ended, f"{info.reports:,}"
-            )
-        console().print(shown)
-    click.echo(
-        f"{counted(len(pruned), 'round')} removed." if yes
-        else f"{counted(len(rows), 'round')} to remove: --yes does it."
-    )  # fmt: skip
-    if unsealed:
-        click.echo(f"{counted(unsealed, 'round')} that old stay: not sealed.")
+    listed = table(
+        "plan",
+        "version",
+        "round",
+        "ended",
+        "reports",
+        rows=[
+            (*info.key, date_and_time(plans[info.key[:2]].round(info.key.round).end), f"{info.reports:,}")
+            for info in sealed
+        ],
+    )
+    done = f"{counted(len(pruned), 'round')} removed."
+    if not yes:
+        done = f"{counted(len(rows), 'round')} to remove{': --yes removes them' * bool(rows)}."
+    stay = [f"Not removed, because not sealed: {counted(unsealed, 'round')}."] * bool(unsealed)
+    answer = {"store": url, "rounds": rows, "pruned": len(pruned), "not_sealed": unsealed}
+    show(as_json, answer, *[listed] * bool(rows), done, *stay)
 
 
 @store.command()
 @store_option
-@click.option("--rebuild", is_flag=True, help="First remove what is in the table, a period at a time.")
-@quiet_option
+@click.option("--rebuild", is_flag=True, help="First empty the table, a period at a time.")
+@quiet
 @as_json
 def results(store: str, rebuild: bool, quiet: bool, as_json: bool) -> None:
     """
-    Write finished figures into the table of results, as a running collector does by itself.
+    Write final figures into the table of results, as a running collector does by itself.
 
-    The table is a copy, made of the sealed counts. With --rebuild all of it is made again.
+    The table is computed from the sealed counts; --rebuild computes all of it again.
 
     \b
     Example:
@@ -222,26 +207,23 @@ def results(store: str, rebuild: bool, quiet: bool, as_json: bool) -> None:
         with progress("Writing periods", quiet) as tell:
             written = write_results(opened, rebuild=rebuild, progress=tell)
         url = opened.url
-    if as_json:
-        print_json({"store": url, "periods": written})
-    else:
-        click.echo(f"{counted(written, 'period')} written.")
+    show(as_json, {"store": url, "periods": written}, f"{counted(written, 'period')} written.")
 
 
 @click.group()
 def keys() -> None:
-    """Make, list and revoke the keys of a store."""
+    """Create, list and revoke the keys of a store."""
 
 
 @keys.command()
 @store_option
 @click.option("--role", type=click.Choice(["ingest", "reader", "admin"]), required=True,
               help="ingest only writes, reader only reads, admin does both.")  # fmt: skip
-@click.option("--label", default="", metavar="TEXT", help="What or whom it is for.")
+@click.option("--label", default="", metavar="TEXT", help="What the key is for.")
 @as_json
 def create(store: str, role: str, label: str, as_json: bool) -> None:
     """
-    Make a key. It is shown once and kept only as a hash.
+    Create a key. It is shown once; the store keeps only a hash.
 
     \b
     Example:
@@ -249,14 +231,11 @@ def create(store: str, role: str, label: str, as_json: bool) -> None:
     """
     from reticent.stores import create_key, open_store
 
-    opened = open_store(store)
     text, key = create_key(role, label, int(time.time()))
-    opened.add_key(key)
-    opened.close()
-    if as_json:
-        print_json({"key": text, "id": key.id, "role": key.role})
-    else:
-        click.echo(text)
+    with closing(open_store(store)) as opened:
+        opened.add_key(key)
+    show(as_json, {"key": text, "id": key.id, "role": key.role}, text)
+    if not as_json:
         click.echo(f"This {role} key is shown only now. Its id is {key.id}.", err=True)
 
 
@@ -273,19 +252,20 @@ def list_(store: str, as_json: bool) -> None:
     """
     with opened_store(store) as opened:
         rows = opened.keys()
-    if as_json:
-        shown = ("id", "role", "label", "created_at", "revoked_at")
-        print_json({"keys": [{name: getattr(key, name) for name in shown} for key in rows]})
-        return
-    if not rows:
-        click.echo("No keys yet: reticent keys create makes one.")
-        return
-    lines = table("id", "role", "label", "made", "revoked")
-    for key in rows:
-        lines.add_row(
-            key.id, key.role, key.label, date_and_time(key.created_at), date_and_time(key.revoked_at)
-        )
-    console().print(lines)
+    names = ("id", "role", "label", "created_at", "revoked_at")
+    answer = [{name: getattr(key, name) for name in names} for key in rows]
+    listed = table(
+        "id",
+        "role",
+        "label",
+        "made",
+        "revoked",
+        rows=[
+            (key.id, key.role, key.label, date_and_time(key.created_at), date_and_time(key.revoked_at))
+            for key in rows
+        ],
+    )
+    show(as_json, {"keys": answer}, listed if rows else "No keys yet: reticent keys create makes one.")
 
 
 @keys.command()
@@ -304,7 +284,4 @@ def revoke(key_id: str, store: str, as_json: bool) -> None:
         done = opened.revoke_key(key_id, int(time.time()))
     if not done:
         raise ReticentError(f"no key has the id {key_id}.\n  Hint: reticent keys list shows them")
-    if as_json:
-        print_json({"id": key_id, "revoked": True})
-    else:
-        click.echo(f"Key {key_id} is revoked.")
+    show(as_json, {"id": key_id, "revoked": True}, f"Key {key_id} is revoked.")

@@ -1,49 +1,32 @@
-"""`reticent doctor`: what to fix on this machine. It looks, and changes nothing."""
+"""`reticent doctor`: what to fix on this machine. It checks, and changes nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 from rich.markup import escape
 from rich.table import Table
 
-from reticent.cli.doctor.deployment import endpoint as check_endpoint
-from reticent.cli.doctor.deployment import state as check_state
-from reticent.cli.doctor.deployment import store as check_store
-from reticent.cli.doctor.machine import (
-    Area,
-    Check,
-    Requirement,
-    extra_of,
-    extras,
-    installation,
-    machine,
-    of_extra,
-    tls,
-)
 from reticent.cli.options import given_store
-from reticent.cli.output import as_json, console, counted, found_problems, print_json
-from reticent.errors import PlanError
-from reticent.plan import Plan, lint
-
-__all__ = ["Check", "Requirement", "check_endpoint", "doctor", "extra_of", "extras", "of_extra", "tls"]
+from reticent.cli.output import as_json, counted, found_problems, show
 
 MARKS = {"ok": "[green]ok[/green]", "note": "[yellow]note[/yellow]", "problem": "[red]problem[/red]"}
 _file = click.Path(path_type=Path)
 
 
-@click.command(short_help="Look at an installation, and say what to fix.")
+@click.command(short_help="Check an installation, and tell what to fix.")
 @click.option("--store", envvar="RETICENT_STORE", callback=given_store, metavar="URL",
-              help="A store to look at; RETICENT_STORE_FILE may hold it.")  # fmt: skip
+              help="A store to check; RETICENT_STORE_FILE may hold it.")  # fmt: skip
 @click.option("--plan", type=_file, metavar="PLAN", help="A plan to check.")
 @click.option("--endpoint", metavar="URL", help="A collector, as devices reach it.")
 @click.option("--state", type=_file, metavar="STATE", help="A device's state file.")
 @click.option("--tls-cert", envvar="RETICENT_TLS_CERT", type=_file, metavar="FILE",
               help="The certificate of reticent serve.")  # fmt: skip
-@click.option("--tls-key", envvar="RETICENT_TLS_KEY", type=_file, metavar="FILE", help="And its key.")
+@click.option(
+    "--tls-key", envvar="RETICENT_TLS_KEY", type=_file, metavar="FILE", help="The key of that certificate."
+)
 @as_json
 def doctor(
     store: str | None,
@@ -55,8 +38,8 @@ def doctor(
     as_json: bool,
 ) -> None:
     """
-    Look at an installation and say what to fix: Python, libraries, the machine, and whatever is named of a
-    plan, a store, a device's state file, a certificate and a collector.
+    Check an installation and tell what to fix: Python, libraries, the machine, and the plan, store, state file,
+    certificate and collector that are given.
 
     Each line is ok, a note or a problem, with what to do. Nothing is made or changed, and no secret, key, id
     or value is shown.
@@ -68,52 +51,35 @@ def doctor(
 
     Exit code 3 when there is a problem; notes alone leave it at 0.
     """
-    checks = [*installation(), *machine()]
+    from reticent.cli.doctor import deployment, machine
+
+    checks = [*machine.installation(), *machine.machine()]
     asked = None
     if plan is not None:
-        asked, of_plan = check_plan(plan)
+        asked, of_plan = deployment.check_plan(plan)
         checks += of_plan
     if store is not None:
-        checks += check_store(store)
+        checks += deployment.check_store(store)
     if state is not None:
-        checks += check_state(state, asked)
+        checks += deployment.check_state(state, asked)
     if tls_cert is not None or tls_key is not None:
-        checks += tls(tls_cert, tls_key)
+        checks += machine.tls(tls_cert, tls_key)
     if endpoint is not None:
-        checks += check_endpoint(endpoint)
-    tally: Counter[str] = Counter(check.state for check in checks)
-    if as_json:
-        counts = {"ok": tally["ok"], "notes": tally["note"], "problems": tally["problem"]}
-        print_json({**counts, "checks": [check.to_dict() for check in checks]})
-    else:
-        area = ""
-        shown = Table(box=None, pad_edge=False, show_header=False)
-        shown.add_column(no_wrap=True)
-        shown.add_column(no_wrap=True)
-        shown.add_column()
-        for check in checks:
-            if check.area != area:
-                area = check.area
-                shown.add_row(f"[bold]{area}[/bold]")
-            hint = f"\n[dim]{escape(check.hint)}[/dim]" if check.hint else ""
-            shown.add_row(f"  {escape(check.name)}", MARKS[check.state], f"{escape(check.message)}{hint}")
-        console().print(shown)
-        parts = [counted(tally["problem"], "problem"), counted(tally["note"], "note"), f"{tally['ok']} ok"]
-        click.echo(f"\n{', '.join(parts)}.")
+        checks += deployment.check_endpoint(endpoint)
+    area = ""
+    shown = Table(box=None, pad_edge=False, show_header=False)
+    for wraps in (False, False, True):
+        shown.add_column(no_wrap=not wraps)
+    for check in checks:
+        if check.area != area:
+            area = check.area
+            shown.add_row(f"[bold]{area}[/bold]")
+        hint = f"\n[dim]{escape(check.hint)}[/dim]" if check.hint else ""
+        shown.add_row(f"  {escape(check.name)}", MARKS[check.state], f"{escape(check.message)}{hint}")
+    tally = Counter(check.state for check in checks)
+    parts = [counted(tally["problem"], "problem"), counted(tally["note"], "note"), f"{tally['ok']} ok"]
+    counts = {"ok": tally["ok"], "notes": tally["note"], "problems": tally["problem"]}
+    answer = {**counts, "checks": [check._asdict() for check in checks]}
+    show(as_json, answer, shown, f"\n{', '.join(parts)}.")
     if tally["problem"]:
         found_problems()
-
-
-def check_plan(path: Path) -> tuple[Plan | None, list[Check]]:
-    """The plan, if it can be used, and what the linter says about it."""
-    area = Area("plan")
-    try:
-        plan = Plan.load(path)
-    except PlanError as error:
-        single = [PlanError([problem]) for problem in error.problems]
-        return None, [area.failure("rules", problem, f"reticent plan check {path}") for problem in single]
-    advice = [
-        area.note("advice", f"{warning.where}: {warning.message.rstrip('.')}", warning.hint)
-        for warning in lint(plan, today=datetime.now(UTC).date())
-    ]
-    return plan, [area.ok("rules", f"{plan.name} version {plan.version} breaks none"), *advice]

@@ -1,8 +1,4 @@
-"""
-Checks of what is installed and of the machine: Python, libraries, open files, the clock, certificates.
-
-Which libraries an extra needs is read from the package's own metadata.
-"""
+"""Checks of the installation and the machine. Which libraries an extra needs is read from the package's metadata."""
 
 from __future__ import annotations
 
@@ -15,136 +11,83 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import reticent
 
-State = Literal["ok", "note", "problem"]
+OLDEST_SQLITE = (3, 35, 0)
+"""The first with RETURNING, which the embedded store needs. The device works with any."""
+ENOUGH_FILES, FEW_FILES = 4096, 256
+"""Each connection of a device is an open file while it lasts."""
+BUILT = 1_767_225_600
+"""The first second of 2026: a clock that is earlier is not set."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """
-    One thing that was looked at.
+    One thing that was checked.
 
-    "ok": as it should be. "note": works, but worth knowing, or could not be looked at. "problem": does not
-    work, or is not safe; `hint` then says what to do.
+    "ok": as it should be. "note": works, but worth knowing, or could not be checked. "problem": does not
+    work, or is not safe; `hint` then tells what to do.
     """
 
     area: str
-    """What it is about: installation, machine, plan, store, device, tls or endpoint."""
+    """Installation, machine, plan, store, device, tls or endpoint."""
     name: str
-    state: State
+    state: Literal["ok", "note", "problem"]
     message: str
     hint: str = ""
 
-    def to_dict(self) -> dict[str, str]:
-        """Ready for JSON."""
-        return asdict(self)
+
+INSTALLATION, MACHINE, TLS = (partial(Check, area) for area in ("installation", "machine", "tls"))
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
-    """Makes the checks of one area."""
-
-    name: str
-
-    def ok(self, name: str, message: str) -> Check:
-        """All is well."""
-        return Check(self.name, name, "ok", message)
-
-    def note(self, name: str, message: str, hint: str = "") -> Check:
-        """Works, but worth knowing."""
-        return Check(self.name, name, "note", message, hint)
-
-    def problem(self, name: str, message: str, hint: str) -> Check:
-        """Does not work, or is not safe."""
-        return Check(self.name, name, "problem", message, hint)
-
-    def failure(self, name: str, error: Exception, hint: str) -> Check:
-        """What an error says, with its own hint if it has one."""
-        message, _, own = str(error).partition("\n  Hint: ")
-        return self.problem(name, message.splitlines()[0].rstrip(".") if message else "failed", own or hint)
-
-    def private_file(self, name: str, file: Path, why: str = "") -> Check:
-        """Whether nobody but its owner may reach a file."""
-        if others := open_to_others(file):
-            return self.problem(name, f"{others} may reach {file}{why}", f"chmod 600 {file}")
-        return self.ok(name, "its owner alone may reach the file")
-
-
-INSTALLATION, MACHINE, TLS = Area("installation"), Area("machine"), Area("tls")
-OLDEST_PYTHON = (3, 11)
-OLDEST_SQLITE = (3, 35, 0)
-"""What the embedded store needs: the first one with RETURNING. The device is content with any."""
+def failed(area: partial[Check], name: str, error: Exception, hint: str) -> Check:
+    """An error as a problem, with its own hint if it has one."""
+    message, _, own = str(error).partition("\n  Hint: ")
+    return area(name, "problem", message.splitlines()[0].rstrip(".") if message else "failed", own or hint)
 
 
 def installation() -> Iterator[Check]:
     """What is installed, and whether it is new enough."""
-    yield python(sys.version_info[:2])
-    yield INSTALLATION.ok("reticent", f"{version('reticent')} in {Path(reticent.__file__).parent}")
-    yield sqlite(sqlite3.sqlite_version_info)
-    for extra in extras():
-        yield of_extra(extra, extras()[extra])
-
-
-def python(running: tuple[int, int]) -> Check:
-    """
-    The version of Python.
-
-    >>> python((3, 12)).state, python((3, 10)).state
-    ('ok', 'problem')
-    """
-    shown = f"Python {'.'.join(map(str, running))} ({platform.python_implementation()})"
-    needs = f"reticent needs {metadata('reticent')['Requires-Python']}"
-    return _new_enough("python", shown, running >= OLDEST_PYTHON, needs, "install a newer Python")
-
-
-def sqlite(linked: tuple[int, ...]) -> Check:
-    """
-    The SQLite that Python was built with.
-
-    >>> sqlite((3, 45, 1)).message
-    'SQLite 3.45.1'
-    >>> sqlite((3, 34, 1)).state
-    'problem'
-    """
-    shown, needs = (
-        f"SQLite {'.'.join(map(str, linked))}",
-        "devices can use it, --store sqlite:/// needs 3.35 or newer",
+    yield INSTALLATION(
+        "python", "ok", f"Python {platform.python_version()} ({platform.python_implementation()})"
     )
-    hint = "it comes with Python: use a newer build of it, or another store"
-    return _new_enough("sqlite", shown, linked >= OLDEST_SQLITE, needs, hint)
-
-
-def _new_enough(name: str, shown: str, enough: bool, needs: str, hint: str) -> Check:
-    return INSTALLATION.ok(name, shown) if enough else INSTALLATION.problem(name, f"{shown}; {needs}", hint)
+    yield INSTALLATION("reticent", "ok", f"{version('reticent')} in {Path(reticent.__file__).parent}")
+    if sqlite3.sqlite_version_info >= OLDEST_SQLITE:
+        yield INSTALLATION("sqlite", "ok", f"SQLite {sqlite3.sqlite_version}")
+    else:
+        message = (
+            f"SQLite {sqlite3.sqlite_version}: enough for devices, --store sqlite:/// needs 3.35 or newer"
+        )
+        yield INSTALLATION(
+            "sqlite", "problem", message, "use a Python built with a newer one, or another store"
+        )
+    for extra, libraries in extras().items():
+        yield of_extra(extra, libraries)
 
 
 def of_extra(extra: str, libraries: tuple[Requirement, ...]) -> Check:
-    """One extra: all there, not installed at all, in part, or too old."""
+    """One extra: complete, missing in whole or part, or too old."""
     name, command = f"reticent[{extra}]", f"pip install 'reticent[{extra}]'"
-    there = {library.name: version for library in libraries if (version := library.installed) is not None}
-    missing = [library.name for library in libraries if library.name not in there]
+    missing = [library.name for library in libraries if library.installed is None]
     old = [
-        f"{library.name} {there[library.name]} (needs {library.oldest})"
+        f"{library.name} {library.installed} (needs {library.oldest})"
         for library in libraries
-        if library.name in there and not library.is_met_by(there[library.name])
+        if library.installed is not None and _numbers(library.installed) < _numbers(library.oldest)
     ]
     if old:
-        return INSTALLATION.problem(name, f"too old: {', '.join(old)}", f"{command} --upgrade")
+        return INSTALLATION(name, "problem", f"too old: {', '.join(old)}", f"{command} --upgrade")
     if missing:
-        needed = f"not here: {', '.join(missing)}; for {VERBS.get(extra, '')}"
-        return INSTALLATION.note(name, needed, f"{command}, if it is wanted")
-    shown = [f"{library.name} {there[library.name]}" for library in own_libraries(extra)]
-    return INSTALLATION.ok(name, ", ".join(shown))
+        message = f"not installed: {', '.join(missing)}; for {VERBS.get(extra, '')}"
+        return INSTALLATION(name, "note", message, f"{command}, if you need it")
+    included = {library for other in extras().values() if set(other) < set(libraries) for library in other}
+    own = [f"{library.name} {library.installed}" for library in libraries if library not in included]
+    return INSTALLATION(name, "ok", ", ".join(own))
 
-
-# Extras
 
 VERBS = {
     "cli": "every verb but device",
@@ -159,38 +102,24 @@ VERBS = {
     "agent": "agent",
 }
 """Which verbs need an extra."""
-
 MODULES = {"prometheus-client": "prometheus_client", "opentelemetry-sdk": "opentelemetry",
            "opentelemetry-proto": "opentelemetry.proto", "protobuf": "google"}  # fmt: skip
 """What a distribution is imported as, where the two names differ."""
 
-_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(?:>=\s*([0-9.]+))?")
 
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """
-    One library of an extra, and the oldest version that will do.
-
-    >>> numpy = Requirement("numpy", "1.26")
-    >>> numpy.is_met_by("1.26.4"), numpy.is_met_by("2.0"), numpy.is_met_by("1.9")
-    (True, True, False)
-    """
+class Requirement(NamedTuple):
+    """One library of an extra, and its oldest version that works."""
 
     name: str
     oldest: str = ""
 
     @property
     def installed(self) -> str | None:
-        """The version that is installed; None when there is none."""
+        """The installed version."""
         try:
             return version(self.name)
         except PackageNotFoundError:
             return None
-
-    def is_met_by(self, installed: str) -> bool:
-        """Whether a version is new enough."""
-        return _numbers(installed) >= _numbers(self.oldest)
 
 
 @cache
@@ -200,20 +129,11 @@ def extras() -> dict[str, tuple[Requirement, ...]]:
     for line in requires("reticent") or ():
         text, _, marker = line.partition(";")
         extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", marker)
-        library = _REQUIREMENT.match(text)
+        library = re.match(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(?:>=\s*([0-9.]+))?", text)
         if extra and extra[1] != "all" and library and library[1] != "reticent":
             libraries.setdefault(extra[1], set()).add(Requirement(library[1], library[2] or ""))
-    names = sorted(
-        libraries, key=lambda name: (list(VERBS).index(name) if name in VERBS else len(VERBS), name)
-    )
-    return {name: tuple(sorted(libraries[name], key=lambda library: library.name)) for name in names}
-
-
-def own_libraries(extra: str) -> tuple[Requirement, ...]:
-    """What an extra brings beyond the smaller extras that it includes."""
-    whole = set(extras()[extra])
-    smaller = set().union(*(other for other in map(set, extras().values()) if other < whole), set())
-    return tuple(library for library in extras()[extra] if library not in smaller)
+    order = [*VERBS, *sorted(libraries.keys() - VERBS.keys())]
+    return {name: tuple(sorted(libraries[name])) for name in order if name in libraries}
 
 
 def extra_of(module: str) -> str | None:
@@ -224,8 +144,7 @@ def extra_of(module: str) -> str | None:
     ('estimates', 'collector', None)
     """
     top = module.partition(".")[0]
-    by_size = sorted(extras().items(), key=lambda item: len(item[1]))
-    for extra, libraries in by_size:
+    for extra, libraries in sorted(extras().items(), key=lambda item: len(item[1])):
         if any(MODULES.get(library.name, library.name) == top for library in libraries):
             return extra
     return None
@@ -238,35 +157,23 @@ def _numbers(text: str) -> tuple[int, ...]:
     >>> _numbers("2.0.0rc1"), _numbers("1.10"), _numbers("")
     ((2,), (1, 10), ())
     """
-    start = re.match(r"[0-9]+(?:\.[0-9]+)*", text)
-    parts = [int(part) for part in start[0].split(".")] if start else []
-    while parts and not parts[-1]:
-        parts.pop()
-    return tuple(parts)
-
-
-# The machine
-
-ENOUGH_FILES, FEW_FILES = 4096, 256
-"""Each connection of a device is an open file while it lasts."""
-BUILT = 1_767_225_600
-"""The first second of 2026: no clock that runs behind reticent itself is set."""
-_LOOK, _STEP = 0.05, 0.5
-"""Seconds that the clock is watched, and by how many it may be off then: steps that matter to a round."""
+    start = re.match(r"[0-9]+(\.[0-9]+)*", text)
+    return tuple(map(int, re.sub(r"(\.0+)+$", "", start[0]).split("."))) if start else ()
 
 
 def machine() -> Iterator[Check]:
-    """What holds for any program here."""
-    try:
-        from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
-    except ImportError:
+    """Open files and the clock."""
+    if sys.platform == "win32":
         yield open_files(None)
     else:
+        from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+
         soft = getrlimit(RLIMIT_NOFILE)[0]
         yield open_files(2**31 if soft == RLIM_INFINITY else soft)
-    began = time.time(), time.monotonic()
-    time.sleep(_LOOK)
-    yield clock(time.time(), (time.time() - began[0]) - (time.monotonic() - began[1]))
+    if time.time() < BUILT:
+        yield MACHINE("clock", "problem", "earlier than the release of this program", "set the clock, by NTP")
+    else:
+        yield MACHINE("clock", "ok", f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC")
 
 
 def open_files(limit: int | None) -> Check:
@@ -277,68 +184,43 @@ def open_files(limit: int | None) -> Check:
     ['ok', 'note', 'problem', 'note']
     """
     if limit is None:
-        return MACHINE.note("open files", "the limit cannot be asked for here")
+        return MACHINE("open files", "note", "this system does not tell the limit")
     if limit >= ENOUGH_FILES:
-        return MACHINE.ok("open files", f"{limit:,} at once")
+        return MACHINE("open files", "ok", f"{limit:,} at once")
     message = f"{limit:,} at once: a collector cannot hold more connections than that"
     hint = f"ulimit -n {65_536}, or LimitNOFILE of its service"
-    return (MACHINE.note if limit >= FEW_FILES else MACHINE.problem)("open files", message, hint)
-
-
-def clock(now: float, stepped: float) -> Check:
-    """
-    Whether the clock of the wall is set, and runs as the one that is never set does.
-
-    >>> clock(1_800_000_000, 0.0).state, clock(0, 0.0).state, clock(1_800_000_000, -3.0).state
-    ('ok', 'problem', 'problem')
-    """
-    if now < BUILT:
-        return MACHINE.problem("clock", "runs behind the making of this program", "set the clock, by NTP")
-    if abs(stepped) > _STEP:
-        return MACHINE.problem(
-            "clock",
-            f"jumped by {stepped:+.2f} s while it was watched",
-            "find what sets the clock: rounds are cut by it",
-        )
-    return MACHINE.ok("clock", f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(now))} UTC, and runs evenly")
+    return MACHINE("open files", "note" if limit >= FEW_FILES else "problem", message, hint)
 
 
 def open_to_others(path: Path, rights: int = 0o077) -> str:
-    """
-    Who besides the owner has any of these rights: "", "its group", "everybody"; "" also where modes say
-    nothing.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     path = Path(file.name)
-    ...     path.chmod(0o600)
-    ...     private = open_to_others(path)
-    ...     path.chmod(0o644)
-    ...     private, open_to_others(path)
-    ('', 'everybody')
-    """
-    if os.name != "posix":
-        return ""
-    granted = stat.S_IMODE(path.stat().st_mode) & rights
+    """Who besides the owner has any of these rights: "", "its group", "everybody"; "" where files have no modes."""
+    granted = stat.S_IMODE(path.stat().st_mode) & rights if os.name == "posix" else 0
     if granted & 0o007:
         return "everybody"
     return "its group" if granted & 0o070 else ""
 
 
+def private_file(area: partial[Check], name: str, file: Path, why: str = "") -> Check:
+    """Whether only its owner can access a file."""
+    if others := open_to_others(file):
+        return area(name, "problem", f"{others} can access {file}{why}", f"chmod 600 {file}")
+    return area(name, "ok", "only its owner can access the file")
+
+
 def tls(certificate: Path | None, key: Path | None) -> Iterator[Check]:
-    """Whether nobody else reads the key, and the two belong together."""
+    """Whether only its owner reads the key, and the two belong together."""
     if key is not None:
-        yield TLS.private_file("key", key)
+        yield private_file(TLS, "key", key)
     if key is None or certificate is None:
-        yield TLS.note("certificate", "a certificate and a key go together", "give --tls-cert and --tls-key")
+        yield TLS(
+            "certificate", "note", "a certificate and a key go together", "give --tls-cert and --tls-key"
+        )
         return
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except (OSError, ValueError):
-        yield TLS.problem(
-            "certificate",
-            "the two files are not a certificate and its key",
-            "give PEM files that belong together, the key without a password",
-        )
+        message = "the two files are not a certificate and its key"
+        hint = "give PEM files that belong together, the key without a password"
+        yield TLS("certificate", "problem", message, hint)
     else:
-        yield TLS.ok("certificate", "belongs to the key")
+        yield TLS("certificate", "ok", "belongs to the key")

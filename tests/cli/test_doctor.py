@@ -298,12 +298,12 @@ def test_a_database_is_asked_and_nothing_is_made_in_it(run: Any, folder: Path, p
         name = connection.info.dbname
         connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only TO on')
     assert checked(run, "--store", url)["store", "writable"]["state"] == "problem"
-    with pytest.raises(StoreError, match="read only"), closing(open_store(url, readonly=True)) as looked:
+    with pytest.raises(StoreError, match="read-only"), closing(open_store(url, readonly=True)) as looked:
         looked.add_key(create_key("reader", "", now=0)[1])
 
 
 def test_a_store_that_is_looked_at_cannot_be_written(folder: Path) -> None:
-    with pytest.raises(StoreError, match="read only"), closing(open_store(URL, readonly=True)) as looked:
+    with pytest.raises(StoreError, match="read-only"), closing(open_store(URL, readonly=True)) as looked:
         looked.add_key(create_key("reader", "", now=0)[1])
     with pytest.raises(StoreError, match="expected sqlite"):
         open_store("memory:", readonly=True)

@@ -153,7 +153,7 @@ def fresh_noise() -> Finding:
 def one_bit_is_private() -> Finding:
     """1BitMean preserves ε-LDP of every user."""
     over = max(float(loss_of_constant(OneBitMean(e, 100, 1), 0, 1).logarithm) - e for e in EPSILONS)
-    return Finding(f"loss at most ε + {over:.0e}", over <= 1e-12)
+    return Finding("loss at most ε" if over <= 0 else f"loss at most ε + {over:.0e}", over <= 1e-12)
 
 
 @exactly("§2.1, Lemma 2")
@@ -375,7 +375,7 @@ def lonely_nature() -> Finding:
 def duchi_is_private() -> Finding:
     """A random bit for each of k buckets, with e^(ε/2), is ε-LDP."""
     over = max(BinFlip(e, 32).loss - e for e in EPSILONS)
-    return Finding(f"loss at most ε + {over:.0e}", over < 1e-12)
+    return Finding("loss at most ε" if over <= 0 else f"loss at most ε + {over:.0e}", over < 1e-12)
 
 
 @exactly("§3.4", "E18")
@@ -435,7 +435,7 @@ def all_private() -> Finding:
         for e in EPSILONS
         for law in (Laplace(e, 1), KFlip(e, 32), BinFlip(e, 32), BinFlipPlus(e, 32))
     )
-    return Finding(f"loss at most ε + {over:.0e}", over < 1e-9)
+    return Finding("loss at most ε" if over <= 0 else f"loss at most ε + {over:.0e}", over < 1e-9)
 
 
 @exactly("§6, proof of Theorem 7", "E14")

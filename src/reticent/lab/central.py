@@ -93,7 +93,7 @@ def central_loss(flip: Flip, devices: int, rounds: int, delta: float) -> float:
     Claim: change the values of one device in any rounds and in any way, and its memo with them; whatever the
     other devices hold and remember, every set of sequences of counts has a probability of at most e^ε times
     the old one plus δ. It holds for arbitrary histories, because it uses fresh noise alone: given all memos,
-    each round's count is Bern(γ or 1-γ) + Bin(j, 1-γ) + Bin(n-1-j, γ), anew each round.
+    each round's count is Bern(γ or 1-γ) + Bin(j, 1-γ) + Bin(n-1-j, γ), again each round.
 
     A certificate: per round, the largest δ(ε) over both directions and over splits j is computed on a grid of
     ε and joined by straight lines in e^ε, which lie above it (it is convex) and are the curve of a discrete

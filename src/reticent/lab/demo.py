@@ -33,7 +33,7 @@ from reticent.testing import ManualClock
 SDK_DEVICES = 20
 RHYTHM = (0.5, 1.0, 1.4, 0.9)  # How likely a sitting begins in the night, morning, afternoon or evening
 PARTS = 20
-LIVE_ROUNDS = 1000  # For which a demo goes on while somebody watches
+LIVE_ROUNDS = 1000  # Rounds that a demo goes on for while its page is open
 LIVE_PARTS = 10
 LIVE_PAUSE = 1.0  # Seconds between two parts of the reports of a round
 PATIENCE = 60.0

@@ -69,21 +69,21 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
 
 def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[Change]:
     old, new = before.answers, after.answers
-    anew, loss = ((), 0.0) if new.sampled else (tuple(after.by_name), lifetime)
+    redrawn, loss = ((), 0.0) if new.sampled else (tuple(after.by_name), lifetime)
     if before.name != after.name:
         message = (
             f"{before.name} → {after.name}: another plan. It needs a state file of its own, in which every "
             "answer is drawn again"
         )
-        yield Change("plan.name", message, anew, loss)
-        anew, loss = (), 0.0  # counted once, if the round differs too
+        yield Change("plan.name", message, redrawn, loss)
+        redrawn, loss = (), 0.0  # counted once, if the round differs too
     if before.round_seconds != after.round_seconds:
         lengths = f"{duration(before.round_seconds)} → {duration(after.round_seconds)}"
         message = (
             f"{lengths}: devices refuse another round under the same name. Under a new name, with a state "
             "file of its own, every answer is drawn again"
         )
-        yield Change("plan.round", message, anew, loss)
+        yield Change("plan.round", message, redrawn, loss)
     yield from _words("plan", before, after, "version", "grace_seconds", "owner", "expires")
     if before.min_reports != after.min_reports:
         message = "the smallest group of reports that readers are shown; nothing changes for devices"
@@ -110,23 +110,23 @@ def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard
     for metric in after.metrics:
         where, old = f"metrics.{metric.name}", before.by_name.get(metric.name)
         now = cards[1].metrics[metric.name]
-        anew, loss = ((), 0.0) if is_another_plan or sampled else ((metric.name,), now.lifetime)
+        redrawn, loss = ((), 0.0) if is_another_plan or sampled else ((metric.name,), now.lifetime)
         if old is None:
-            yield Change(where, "is new", anew, loss)
+            yield Change(where, "is new", redrawn, loss)
             continue
         figures = {} if sampled else _figures(cards[0].metrics[old.name], now)
         if sampled and old.digest != metric.digest:
             yield Change(where, "has other privacy parameters: another loss per window")
         elif replace(old, joint_limit=None).digest != replace(metric, joint_limit=None).digest:
             other = "labels" if old.labels != metric.labels else "privacy parameters"
-            yield Change(where, f"has other {other}: its answers are drawn again", anew, loss, figures)
+            yield Change(where, f"has other {other}: its answers are drawn again", redrawn, loss, figures)
         elif old.joint_limit != metric.joint_limit:
             message = (
                 "shares another joint limit, so values are rounded otherwise: its answers are drawn again"
             )
-            yield Change(where, message, anew, loss)
+            yield Change(where, message, redrawn, loss)
         elif before.answers.sampled and not sampled:
-            yield Change(where, "is remembered from now on: its answers are drawn again", anew, loss)
+            yield Change(where, "is remembered from now on: its answers are drawn again", redrawn, loss)
         if old.flip != metric.flip:
             message = f"{old.flip.probability} → {metric.flip.probability}: the same remembered answers"
             if not metric.flip.probability:

@@ -93,7 +93,7 @@ def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> 
     )
     event = learned_event(*learning, outcomes=moves.agrees.shape[1] * moves.agrees.shape[2] + 1)
     shown, other = (event[counts] for counts in judging)
-    # What devices would show that draw anew whenever their value changes.
+    # What devices would show that draw again whenever their value changes.
     coins, flip = np.random.default_rng(1), float(metric.flip.probability)
     visit = np.cumsum(np.pad(moves.changed[changing].astype(np.int64), ((0, 0), (1, 0))), axis=1)
     drawn = coins.random((*visit.shape, moves.agrees.shape[2])) < moves.sure

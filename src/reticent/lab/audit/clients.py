@@ -87,7 +87,7 @@ class CoreClient:
         return CoreParticipant(plan, secret)
 
     def part(self, label: str) -> CoreClient:
-        """For a part of the work: the same secrets, whoever does the other parts."""
+        """For a part of the work: the same secrets, independent of the other parts."""
         return CoreClient(None if self.seed is None else f"{self.seed}/{label}", self.name)
 
 

@@ -245,8 +245,11 @@ def test_a_program_in_any_language(tmp_path: Path) -> None:
     assert result.clients == (sys.executable,)
 
 
-def test_a_program_that_ends_is_an_error(plans: dict[str, Plan]) -> None:
+@pytest.mark.parametrize("first", [False, True], ids=["", "before it is asked"])
+def test_a_program_that_ends_is_an_error(plans: dict[str, Plan], first: bool) -> None:
     client = CommandClient([sys.executable, "-c", "pass"])
+    if first:
+        client._process.wait()  # then the question cannot even be written
     with pytest.raises(ReticentError, match="must answer every line"):
         audit(plans["mean"], client=client, reports=1_000)
     client.close()

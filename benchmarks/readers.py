@@ -6,7 +6,9 @@ What readers cost those who send: the time until a single report is durable, alo
 Three readers page through months of rounds, apart by segment, as fast as they are answered. One device after the
 other sends its report meanwhile. All is one run on one machine: the ratio is the figure.
 
-Before that, the longest page of the dashboard: a mean in 1,000 rounds, apart by segment, first and again.
+Before that, the longest page of the dashboard: a mean in 1,000 rounds, apart by segment, first and again. After it,
+the rate of single reports alone and beside ten people, each of whom opens a page of the dashboard every ten seconds,
+and every second.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import time
 from collections import Counter
 from http.client import HTTPConnection
 
-from benchmarks.load import PLAN, collector, ndjson, records, this_round
+from benchmarks.load import PLAN, collector, ndjson, records, singles, this_round
+from reticent.results import write_results
 from reticent.stores import RoundKey, open_store
 
 ROUNDS, REPORTS, READERS, SECONDS = 1000, 2_000, 3, 8.0
@@ -55,6 +58,37 @@ def page(port: int, place: int, stop: threading.Event, answers: Counter[int]) ->
         answers[response.status] += 1
 
 
+def visit(port: int, place: int, pause: float, stop: threading.Event) -> None:
+    """Open one page of the dashboard after the other, with a pause between them."""
+    connection, draw = HTTPConnection("127.0.0.1", port, timeout=120), random.Random(place)
+    segment = PLAN.segments[0].name
+    pages = ["/", "/health", *(f"/plans/{PLAN.name}/metrics/{metric.name}" for metric in PLAN.metrics)]
+    stop.wait(pause * place / 10)
+    while not stop.wait(pause):
+        path = f"{draw.choice(pages)}?every={draw.choice(('day', 'week', 'round'))}&by={segment}"
+        connection.request("GET", path)
+        response = connection.getresponse()
+        response.read()
+        assert response.status == 200, (path, response.status)
+
+
+def rates(port: int, pause: float) -> list[tuple[float, float]]:
+    """Single reports a second over 64 connections, alone and beside ten people, by turns."""
+    singles([port], 64, 2.0)
+    measured = []
+    for _ in range(5):
+        alone, stop = singles([port], 64, 5.0), threading.Event()
+        threads = [threading.Thread(target=visit, args=(port, place, pause, stop)) for place in range(10)]
+        for thread in threads:
+            thread.start()
+        time.sleep(pause)
+        measured.append((alone, singles([port], 64, 5.0)))
+        stop.set()
+        for thread in threads:
+            thread.join()
+    return measured
+
+
 def longest_page(port: int) -> tuple[float, float, int]:
     """Seconds until the page is there for the first time, and again, and its bytes."""
     connection, seconds, size = HTTPConnection("127.0.0.1", port, timeout=120), [], 0
@@ -79,6 +113,7 @@ def main() -> None:
             key = RoundKey(PLAN.name, PLAN.version, number)
             store.append({key: records(REPORTS).tobytes()})
             store.seal(key)
+        write_results(store, time.time)  # or the collector does so first, which takes a minute
         store.close()
         with collector(url) as service:
             before = service.memory
@@ -102,11 +137,19 @@ def main() -> None:
             stop.set()
             for reader in readers:
                 reader.join()
+            pairs_of = {pause: rates(service.port, pause) for pause in (10.0, 1.0)}
     print(f"{READERS} readers, {ROUNDS:,} rounds: answers {dict(answers)}")
     print(f"{'a report is durable after, in ms':<36} {'alone':>10} {'beside':>10} {'ratio':>8}")
     for name, share in (("median", 0.5), ("99 %", 0.99), ("slowest", 1.0)):
         one, other = (times[min(len(times) - 1, int(share * len(times)))] for times in (alone, beside))
         print(f"{name:<36} {one:>10.2f} {other:>10.2f} {other / one:>8.1f}")
+    for pause, pairs in pairs_of.items():
+        ratios = sorted(other / one for one, other in pairs)
+        print(
+            f"single reports a second, alone and beside ten people with a page every {pause:.0f} s: ", end=""
+        )
+        print("; ".join(f"{one:,.0f} and {other:,.0f}" for one, other in pairs))
+        print(f"ratio: {ratios[len(ratios) // 2]:.2f} at the median, {ratios[0]:.2f} to {ratios[-1]:.2f}")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def tracking(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> Tr
     A report shows one of `cells` marks that its device never changes (cohort, tags, bits without flips), and
     `noisy_bits`, the number of bits by flip probability γ > 0. The matcher takes a report with the same mark
     whose bits agree best, each disagreement weighing ln((1-g)/g); among equals, any. Two reports of one
-    device disagree in a bit with g = 2γ(1-γ); a report and a remembered answer with g = γ. Somebody else's
+    device disagree in a bit with g = 2γ(1-γ); a report and a remembered answer with g = γ. Another device's
     bit disagrees half of the time. Sort all outcomes by weight, let p_k be the chance of outcome k for the
     device itself, t_k for another device (with the same mark, hence over `cells`), and S_k the chance that
     another device agrees no better than k. The n-1 others are independent, so the right report is picked with

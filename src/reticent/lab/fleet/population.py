@@ -84,7 +84,7 @@ class TruncatedNormal(InBlocks):
 
     The cut is exact: a draw is Φ⁻¹ of a uniform number between Φ at both ends, so that the mass beyond them
     is spread over the range and not piled up at the ends, as clipping would do. `mean` is half of the range
-    and `deviation` a twelfth of it when left out: 12 and 2 hours of a day, as in the paper. Anew each round
+    and `deviation` a twelfth of it when left out: 12 and 2 hours of a day, as in the paper. Drawn again each round
     unless `steady`, as for `Uniform`.
     """
 

@@ -14,6 +14,7 @@ from reticent.device import policy
 for variable in ("DO_NOT_TRACK", *policy.CI_VARIABLES, *policy.CONTAINER_VARIABLES):
     os.environ.pop(variable, None)
 policy.CONTAINER_FILES = ()
+assert policy.environment() == (), "a device under test would stay silent on this machine"
 
 settings.register_profile("reticent", settings(), deadline=None)  # nothing here is timed
 settings.load_profile("reticent")

@@ -21,7 +21,7 @@ RULES = {"do_not_track": "DO_NOT_TRACK", "silent_in_ci": "CI", "silent_in_contai
 CI_VARIABLES = (
     "CI CONTINUOUS_INTEGRATION GITHUB_ACTIONS GITLAB_CI BUILD_NUMBER BUILD_ID TF_BUILD TEAMCITY_VERSION"
     " JENKINS_URL TRAVIS CIRCLECI APPVEYOR BUILDKITE DRONE CODEBUILD_BUILD_ID BITBUCKET_BUILD_NUMBER"
-)  # with spaces between
+).split()
 CONTAINER_VARIABLES = ("container", "KUBERNETES_SERVICE_HOST")
 CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
@@ -40,9 +40,7 @@ def environment() -> tuple[str, ...]:
 @cache
 def _surroundings() -> tuple[str, ...]:
     in_container = any(map(_is_set, CONTAINER_VARIABLES)) or any(map(os.path.exists, CONTAINER_FILES))
-    return (("CI",) if any(map(_is_set, CI_VARIABLES.split())) else ()) + (
-        ("container",) if in_container else ()
-    )
+    return (("CI",) if any(map(_is_set, CI_VARIABLES)) else ()) + (("container",) if in_container else ())
 
 
 def _is_set(name: str) -> bool:

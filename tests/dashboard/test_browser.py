@@ -197,7 +197,7 @@ def test_a_page_says_since_when_its_figures_are_old_and_recovers(visit: Any) -> 
         assert page.is_hidden("#away")
         page.route("**/*", lambda route: route.abort())
         page.clock.fast_forward(121_000)
-        page.wait_for_selector("#away:has-text('does not answer since')")
+        page.wait_for_selector("#away:has-text('has not answered since')")
         page.unroute("**/*")
         page.route("**/*", lambda route: route.fulfill(status=401, body="who are you"))
         page.clock.fast_forward(31_000)

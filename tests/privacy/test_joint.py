@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import Flip, OneBitMean
+from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
 from reticent.privacy import joint_limit_loss, loss_per_round, paper_joint_limit_loss
 
 
@@ -120,5 +120,7 @@ def test_refusals():
         joint_limit_loss([], [], 1)
     with pytest.raises(ParameterError, match="max_total: expected a number > 0"):
         joint_limit_loss([mean], [flip], 0)
+    with pytest.raises(ParameterError, match="mechanisms: expected means"):  # 3 histograms lose 3, not 2.24
+        joint_limit_loss([HadamardBit(1, Buckets.even(1, 2))] * 3, [flip] * 3, 1)
     with pytest.raises(ParameterError, match='rounds: expected "one" or "all"'):
         joint_limit_loss([mean], [flip], 1, rounds="two")

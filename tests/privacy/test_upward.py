@@ -44,6 +44,7 @@ def test_precision_does_not_depend_on_the_caller():
         assert abs(Fraction(decimal(Fraction(1, 3))) - Fraction(1, 3)) < Fraction(1, 10**99)
         assert precise(lambda: getcontext().prec)() == 100
         assert getcontext().prec == 3
+        assert [printed(loss) for loss in (0.569441, 2.0, 12_345.1)] == ["0.5695", "2.0", "12,346"]
 
 
 @settings(deadline=None)

@@ -18,6 +18,7 @@ from reticent.privacy import (
     loss_of_window,
     loss_per_round,
     losses,
+    precise,
     printed,
     tracking,
 )
@@ -175,6 +176,7 @@ def plan_tracking(plan: Plan, devices: int) -> Tracking:
     return tracking(devices, marks, noisy)
 
 
+@precise
 def share(part: float) -> str:
     """
     A share for people, rounded up.

@@ -58,6 +58,9 @@ def joint_limit_loss(
         raise ParameterError(
             "flips", f"one for each of {len(mechanisms)} mechanisms (at least 1)", len(flips)
         )
+    for mechanism in mechanisms:
+        if mechanism.kind != "mean":
+            raise ParameterError("mechanisms", "means, which alone can share a limit", mechanism.title)
     limit = exact(max_total, "max_total")
     if limit <= 0:
         raise ParameterError("max_total", "a number > 0", max_total)

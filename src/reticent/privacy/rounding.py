@@ -56,6 +56,7 @@ def _at_least(exact: Fraction) -> float:
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 
+@precise
 def printed(loss: float, digits: int = 4) -> str:
     """
     A loss for people, rounded up to `digits` significant digits and never down.

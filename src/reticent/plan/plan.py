@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
@@ -164,7 +164,10 @@ class Plan:
 
     def has_expired(self, unix_seconds: float) -> bool:
         """Whether devices have stopped answering: they do at 00:00 UTC of the day `expires`."""
-        return self.expires is not None and self.expires <= datetime.fromtimestamp(unix_seconds, UTC).date()
+        return (
+            self.expires is not None
+            and unix_seconds >= datetime.combine(self.expires, time.min, UTC).timestamp()
+        )
 
     def round_at(self, unix_seconds: float) -> int:
         """The number of the round that is under way at a time."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import HERE, Make
 
-from reticent.device import Accepted, Device, HttpTransport, Policy, Rejected, Retry
+from reticent.device import Accepted, Device, HttpTransport, Outcome, Policy, Rejected, Retry
 from reticent.errors import ParameterError
 from reticent.plan import Plan
 from reticent.reports import from_json
@@ -240,6 +240,25 @@ def test_two_processes_send_a_report_once(device_of: Make, clock: ManualClock) -
     clock.advance(2 * 21_600)
     assert first.flush() + second.flush() == 1
     assert len(one.bodies) + len(two.bodies) == 1
+
+
+def test_a_report_is_claimed_for_its_own_attempt_however_long_those_before_took(
+    device_of: Make, clock: ManualClock, plan_text: str
+) -> None:
+    patient, others = Plan.from_toml(plan_text.replace('grace = "6h"', 'grace = "2d"')), RecordingTransport()
+    other = device_of(patient, transport=others)
+
+    class Slow(RecordingTransport):
+        def send(self, body: bytes, timeout: float) -> Outcome:
+            clock.advance(15)
+            if len(self.bodies) == 3:
+                other.flush()
+            return super().send(body, timeout)
+
+    device = device_of(patient, transport=Slow())
+    clock.advance(5 * 21_600)
+    assert device.flush(timeout=30) == 4
+    assert not others.bodies
 
 
 @pytest.mark.parametrize(

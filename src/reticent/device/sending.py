@@ -62,7 +62,7 @@ def send_due(
                     cursor = connection.execute(
                         "UPDATE reports SET told = 1, attempts = attempts + 1, next_try = ?"
                         " WHERE round = ? AND id = ? AND state = 'waiting' AND attempts = ?",
-                        (now + 2 * LONGEST_SEND, *key, kept.attempts),
+                        (clock() + 2 * LONGEST_SEND, *key, kept.attempts),
                     )
                     claimed = cursor.rowcount == 1
             if not claimed:

@@ -59,6 +59,13 @@ def test_after_close_nothing_happens_and_nothing_raises(device_of: Make) -> None
     assert device.status().notes == {"closed": 1}
 
 
+def test_a_device_that_was_closed_without_consent_stays_closed(device_of: Make, state: Path) -> None:
+    device = device_of(consent="unset")
+    assert device.close()
+    assert not device.set_consent("granted")
+    assert not state.exists()
+
+
 def test_a_clock_that_raises_is_no_concern_of_the_host(plan: Plan, state: Path, clock: ManualClock) -> None:
     broken = False
 

@@ -428,13 +428,13 @@ class Device(Hosted):
         with self._faults:
             self._started = False
             self._sender.stop()
-            if self._engine is not None and not self._closed:
+            if not self._closed:
                 self._closed = True
                 done = self.save(LONGEST_CLOSE)
-                if done:
-                    self._engine.state.close()
-                else:
+                if not done:
                     self._writer.wake()
+                elif self._engine is not None:
+                    self._engine.state.close()
         return done
 
     def __enter__(self) -> Device:

@@ -370,6 +370,23 @@ def test_back_to_remembered_answers_is_a_new_memory(device_of: Make, clock: Manu
     assert before.receipt().total_lifetime == 6 + len(before.receipt().windows)
 
 
+def test_receipts_are_summed_up_after_going_back_to_remembered_answers(
+    device_of: Make, clock: ManualClock, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last window is over: it holds nothing back."""
+    monkeypatch.setattr("reticent.device.outbox.MOST_RECEIPTS", 4)
+    device = device_of(plan_of("1d"))
+    live(device, clock, 2 * DAY)
+    device.close()
+    remembered = Plan.from_toml(REMEMBERED.replace("version = 1", "version = 2"))
+    device = device_of(remembered, transport=RecordingTransport())
+    for _ in range(80):
+        clock.advance(SECONDS)
+        device.flush()
+    assert int(str(query("SELECT count(*) FROM reports")[0][0])) < 4 + 64
+    assert device.receipt().earlier
+
+
 def test_sampled_answers_ask_for_no_new_memory(device_of: Make, clock: ManualClock) -> None:
     """Other privacy parameters a few rounds later are no change of remembered answers: each window is fresh."""
     device_of(plan_of("7d"), policy=Policy()).close()

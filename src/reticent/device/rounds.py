@@ -105,7 +105,9 @@ class Rounds:
         state = "local" if is_local else "waiting"
         outbox.put(connection, report, me.epoch, send_at, span.closes, told=told, state=state)
         totals.erase(connection, number, number)
-        [(window_start,)] = connection.execute("SELECT coalesce(max(start), 1 << 62) FROM windows")
+        # Not beyond the start of a window that may still be answered.
+        open_window = "SELECT coalesce(min(start), 1 << 62) FROM windows WHERE ends > ?"
+        [(window_start,)] = connection.execute(open_window, (span.start,))
         outbox.sum_up(connection, before=window_start // me.round_seconds)
         if window is not None:
             held = plans.for_round(connection, number)

@@ -229,13 +229,27 @@ test("local collects, answers and shows, and is never sent, not even later", asy
   const before = await here.device.receipt();
   assert.deepEqual(before.reports.map(({ state }) => state), ["local", "local"]);
   assert.ok(await here.device.preview());
+  assert.equal(await here.device.report(), null); // one that was made, and one that was not
+  assert.equal(await here.device.report(first + 2), null);
   await here.device.setConsent("granted");
   here.next();
   await here.device.flush();
   assert.deepEqual(rounds(here), []); // the round in which it was granted was local for a part
+  assert.equal(await here.device.report(first), null);
+  assert.equal(here.data().told, false);
   here.next();
   await here.device.flush();
   assert.deepEqual(rounds(here), [first + 3]);
+});
+
+test("a device whose state is removed while it runs enrols again", async () => {
+  let kept = null;
+  const here = await world({ state: { update: async (change) => void (kept = change(kept)), close() {} } });
+  here.next();
+  kept = null;
+  await here.device.flush();
+  here.next(2);
+  assert.equal(await here.device.flush(), 1);
 });
 
 test("what waits when consent ends is not sent, also not when it is given again", async () => {
@@ -571,6 +585,16 @@ test("a failed report waits, longer than the collector asked for, and is sent ag
   const [kept] = here.data().reports;
   assert.deepEqual([kept.state, kept.code], ["rejected", "late"]);
   assert.equal(here.data().notes.transport, 1);
+});
+
+test("whatever a transport returns, a report that was not taken is sent again", async () => {
+  for (const answer of [undefined, "accepted", { kind: "odd", reason: "odd" }]) {
+    const here = await world({ transport: { send: async () => answer } });
+    here.next(2);
+    assert.equal(await here.device.flush(), 0);
+    const { reports, notes } = await here.device.status();
+    assert.deepEqual([reports.waiting, notes.transport], [1, 1]);
+  }
 });
 
 test("the moment of sending is drawn from the secret, within three quarters of the next round", async () => {

@@ -342,9 +342,11 @@ export class Device {
     try {
       const attempt = this.#transport.send(kept.body, LONGEST_SEND);
       this.#sending = attempt.catch(() => {});
-      outcome = await attempt;
+      const given = await attempt;
+      if (!["accepted", "rejected", "retry"].includes(given.kind)) throw new Error("no outcome");
+      outcome = given;
     } catch {
-      this.#count("transport"); // one of the host's own may reject with anything
+      this.#count("transport"); // one of the host's own may reject with anything, and return anything
     }
     const wait = backOff(kept.attempts, this.#plan.roundSeconds, outcome.after);
     await this.#update((engine) => settle(engine, kept, outcome, wait));
@@ -377,7 +379,7 @@ export class Device {
           now: clock(),
         };
         const data = text === null ? emptyData() : fromText(text) ?? afterDamage(setting);
-        const engine = new Engine(data, setting, this.#verdict);
+        const engine = new Engine(data, setting, data.secret ? this.#verdict : null); // none: it was wiped
         engine.begin();
         engine.record(recorded);
         for (const [kind, count] of Object.entries(notes)) engine.note(kind, count);

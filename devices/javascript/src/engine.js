@@ -283,7 +283,9 @@ export class Engine {
     const { data } = this;
     const made = this.report(round);
     if (made) {
-      if (told) data.told = made.told = true;
+      if (!told) return made;
+      if (made.state === "local") return null; // it never leaves
+      data.told = made.told = true;
       return made;
     }
     if (round <= data.silentThrough || this.isPausedIn(round, round)) return null;
@@ -294,6 +296,7 @@ export class Engine {
     const end = (round + 1) * plan.roundSeconds;
     const spread = Math.floor((Math.min(plan.roundSeconds, plan.graceSeconds) * 3) / 4);
     const isSent = data.grantedFrom !== null && (window ? window.first : round) >= data.grantedFrom;
+    if (told && !isSent) return null;
     /** @type {Kept} */
     const kept = {
       round,
@@ -432,5 +435,4 @@ export function afterDamage({ policy, plan, now }) {
  * @param {Plan} plan @param {number} now
  */
 export const isExpired = (plan, now) =>
-  plan.expires !== null &&
-  new Date(now * 1000).toISOString().slice(0, 10) >= plan.expires;
+  plan.expires !== null && 1000 * now >= Date.parse(plan.expires);

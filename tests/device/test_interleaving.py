@@ -302,15 +302,19 @@ class Syncs:
             assert "COMMIT" in self.log[at:end], statement
 
 
-@pytest.mark.parametrize("way", ["flush", "background"])
+@pytest.mark.parametrize("way", ["flush", "background", "report"])
 def test_a_report_and_its_claim_are_synced_before_it_leaves(
     device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     syncs = Syncs(monkeypatch)
-    device = device_of(transport=syncs)
+    device = device_of(transport=None if way == "report" else syncs)
     device.add("editor_seconds", 5)
     clock.advance(2.85 * SECONDS)  # the report of the round before last is due, wherever its place is
-    if way == "flush":
+    if way == "report":
+        device.flush()  # makes it, and has no way to send it
+        assert device.report(HERE + 1) is not None
+        syncs.send(b"", 0)  # by the host
+    elif way == "flush":
         assert device.flush() == 1
     else:
         device._send_soon()

@@ -542,6 +542,26 @@ def test_new_answers_to_old_questions_are_asked_for_again(device_of: Make, clock
     assert device.receipt().total_loss > 0
 
 
+def test_more_metrics_in_a_report_of_the_same_window_are_more(device_of: Make, plan_text: str) -> None:
+    """Each metric costs what it did: it is the whole report that costs more."""
+    text = sampled_text(plan_text, "7d")
+    device_of(Plan.from_toml(text + "metrics = 1\n")).set_consent("granted")
+    for metrics, consent in ((1, "granted"), (2, "unset")):
+        later = text.replace("version = 1", f"version = {metrics + 1}") + f"metrics = {metrics}\n"
+        assert device_of(Plan.from_toml(later)).consent == consent
+
+
+def test_what_waits_in_memory_leaves_no_note_when_another_process_denies(
+    device_of: Make, query: Query
+) -> None:
+    device, other = device_of(), device_of()
+    device.add("editor_seconds", 5)
+    assert other.set_consent("denied")
+    assert device.consent == "denied"
+    device.save()
+    assert query("SELECT * FROM notes") == query("SELECT * FROM totals") == []
+
+
 def test_a_plan_that_the_policy_refuses_changes_no_choice(device_of: Make, plan_text: str) -> None:
     policy = Policy(max_epsilon=2, max_round=None, max_lifetime=None, least_flip=None, fewest_rounds=None)
     device_of(policy=policy).set_consent("granted")

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -215,6 +216,22 @@ def test_no_more_threads(make: Make, monkeypatch: pytest.MonkeyPatch, clock: Man
         device.add("saves", 7)
         assert device.close()
     assert make()._recorded(HERE + 2) == {"saves": 7}
+
+
+def test_an_exit_that_cannot_be_watched_keeps_no_value_from_the_file(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reticent.device import process
+
+    device = make()
+    with monkeypatch.context() as patch:
+        patch.setattr(process, "_watch_exit_of_child", lambda: 1 / 0)
+        device.add("saves", 3)
+    device.add("saves", 4)
+    deadline = time.monotonic() + 10
+    while device._engine and device._engine.has_pending and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert make()._recorded(HERE) == {"saves": 7}
 
 
 # Clocks

@@ -49,8 +49,8 @@ class Writer:
     def wake(self) -> None:
         """Something waits in memory."""
         if not self._running.locked() and self._running.acquire(blocking=False):
-            _watch_exit_of_child()
             try:
+                _watch_exit_of_child()
                 start_new_thread(self._run, ())
             except BaseException:
                 self._running.release()

@@ -373,6 +373,23 @@ def test_a_backup_from_the_middle_of_a_round_answers_under_the_same_id(
     assert (first.id, first.cohort) == (second.id, second.cohort)
 
 
+def test_a_report_that_was_damaged_in_the_file_never_leaves(
+    device_of: Make, clock: ManualClock, query: Query, transport: RecordingTransport
+) -> None:
+    device = device_of()
+    clock.advance(2 * 21_600)
+    device.flush()  # makes the report of the round before
+    [(bits,)] = query("SELECT bits FROM reports")
+    assert isinstance(bits, bytes)
+    query("UPDATE reports SET bits = ?", bytes([bits[0] ^ 128]) + bits[1:])
+    assert device.report() is None
+    device = device_of(transport=transport)
+    assert device.flush() == len(transport.bodies) == 0
+    assert device.report() is None
+    assert device.status().notes["report-damaged"]
+    assert (device.status().waiting, device.status().expired) == (0, 1)
+
+
 def test_receipts_are_summed_up_and_the_file_stays_small(
     plan: Plan, state: Path, clock: ManualClock, query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HERE, Make, Query, identity
+from tests.shared.devices import HERE, SECONDS, Make, Query, identity
 
 from reticent.device import Device, Policy
 from reticent.plan import Plan
@@ -47,6 +47,18 @@ def test_a_pause_holds_back_what_waits_and_resume_lets_it_go(
     assert device.resume()
     assert device.flush() == 1
     assert transport.reports == [first]
+
+
+def test_a_device_sleeps_through_a_pause_although_a_report_is_due(
+    device_of: Make, clock: ManualClock, transport: RecordingTransport
+) -> None:
+    device = device_of(transport=transport)
+    clock.advance(2 * SECONDS)
+    assert device.report() is not None
+    clock.advance(0.8 * SECONDS)  # beyond its place in the round
+    device.pause()
+    assert device._send_soon() > 60
+    assert (device.status().waiting, device.status().next_try) == (1, None)
 
 
 def test_a_pause_by_another_process_counts(device_of: Make, state: Path, clock: ManualClock) -> None:

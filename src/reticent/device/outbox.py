@@ -73,8 +73,11 @@ def answered(connection: sqlite3.Connection, first: int, last: int) -> set[int]:
 
 
 def next_time(connection: sqlite3.Connection) -> float | None:
-    """When the next report is to be sent."""
-    [(earliest,)] = connection.execute("SELECT min(next_try) FROM reports WHERE state = 'waiting'")
+    """When the next report is to be sent; None: none waits, or a pause lasts."""
+    [(earliest,)] = connection.execute(
+        "SELECT min(next_try) FROM reports WHERE state = 'waiting'"
+        " AND NOT EXISTS (SELECT 1 FROM pauses WHERE through_round IS NULL)"
+    )
     return None if earliest is None else float(earliest)
 
 

@@ -45,9 +45,14 @@ def send_due(
         if _may_send(connection):
             untried = "OR attempts = 0" if early else ""
             clause = f"WHERE state = 'waiting' AND closes > ? AND (next_try <= ? {untried})"
-            waiting = [kept for kept in outbox.select(connection, me.plan, clause, now, now) if kept.intact]
+            waiting = outbox.select(connection, me.plan, clause, now, now)
     accepted = 0
     for kept in waiting:
+        if not kept.intact:
+            with state.transaction(patience=2.0) as connection:
+                give_up = "UPDATE reports SET state = 'expired' WHERE round = ? AND state = 'waiting'"
+                connection.execute(give_up, (kept.report.round,))
+            continue
         timeout = min(deadline - time.monotonic(), LONGEST_SEND)
         if timeout <= 0:
             break

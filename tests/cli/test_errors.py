@@ -49,7 +49,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("rounds", "--store", "sqlite:///picture.png"), 1, "not a database"),
     (("rounds", "--store", "sqlite:///telemetry.db"), 1, "is not a database of reticent"),
     (("keys", "create", "--role", "reader", "--store", "sqlite:///plan.toml"), 1, "not a database"),
-    (("device", "receipt", "plan.toml"), 1, "another program's file"),
+    (("device", "receipt", "plan.toml"), 1, "another program's file; it was not changed.\n  Hint: give the state file"),
     (("device", "pause", "reticent.db"), 1, "another program's file"),
     (("count", "examples"), 1, "expected a lake"),
     (("estimate", "--store", "lake:///examples"), 1, "this folder is not a lake: it has no lake.json"),
@@ -209,7 +209,7 @@ main()
             1,
             "pip install 'reticent[collector]'",
         ),
-        (["click"], ["--help"], 1, "pip install 'reticent[cli]'"),
+        (["click"], ["--help"], 1, "pip install 'reticent[collector]'"),
     ],
 )
 def test_an_extra_that_is_missing_is_named(

@@ -203,7 +203,8 @@ def run(verb: Verb, given: argparse.Namespace) -> int:
             getattr(sys, name).reconfigure(errors="replace")  # a terminal may not have every letter
     if not given.state.is_file() and (verb.needs_file or given.state.exists() or given.plan is None):
         sys.stderr.write(
-            f"Error: {given.state}: there is no such file.\n  Hint: give the state file that the program uses\n"
+            f"Error: {given.state}: there is no such file.\n  Hint: give the state file that the program uses; "
+            "a device makes none before consent, with DO_NOT_TRACK, in CI or in a container\n"
         )
         return 2
     code = verb.run(given)
@@ -325,6 +326,8 @@ Finding = tuple[str, str, str]
 
 
 def _check_state(state: Path) -> list[Finding]:
+    from reticent.device.transport import in_words
+
     try:
         with _opened(state) as device:
             shown = device.status()
@@ -335,7 +338,7 @@ def _check_state(state: Path) -> list[Finding]:
     findings += [("state", "note", reason) for reason in shown.reasons]
     findings += [("state", "note", f"{kind} × {count}") for kind, count in shown.notes.items()]
     if shown.last_outcome and shown.last_outcome != "accepted":
-        findings.append(("sending", "problem", f"the outcome of the last attempt: {shown.last_outcome}"))
+        findings.append(("sending", "problem", f"the last attempt: {in_words(shown.last_outcome)}"))
     return findings
 
 
@@ -370,12 +373,12 @@ def _check_plan(path: str, state: Path) -> list[Finding]:
 
 def _check_endpoint(endpoint: str, key: str | None) -> list[Finding]:
     from reticent.device import HttpTransport, Retry
+    from reticent.device.transport import in_words
 
     try:
         outcome = HttpTransport(endpoint, key).send(b"{}", 10.0)
     except ReticentError as error:
         return [("endpoint", "problem", str(error))]
     if isinstance(outcome, Retry):
-        fault = outcome.fault or "the collector asks to retry later"
-        return [("endpoint", "problem", f"reports would not arrive: {fault}")]
+        return [("endpoint", "problem", f"reports would not arrive: {in_words(outcome.fault)}")]
     return [("endpoint", "ok", f"a collector answers{' and accepts the key' if key else ''}")]

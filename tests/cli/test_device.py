@@ -106,7 +106,11 @@ def test_every_verb_works_on_a_bare_install_as_with_click(
 
 
 def test_a_bare_install_says_what_other_verbs_need(tmp_path: Path) -> None:
-    for arguments, extra in (((), "collector"), (("serve", "plan.toml"), "collector"), (("count", "x"), "lake")):
+    for arguments, extra in (
+        ((), "collector"),
+        (("serve", "plan.toml"), "collector"),
+        (("count", "x"), "lake"),
+    ):
         done = bare(*arguments)
         assert done.returncode == 1
         assert f"not installed: pip install 'reticent[{extra}]'\n" in done.stderr

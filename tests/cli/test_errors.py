@@ -179,13 +179,27 @@ def test_a_store_that_was_never_used_has_no_estimates(run: Any, folder: Path) ->
     assert run("keys", "list", "--store", "sqlite:///empty.db").output.startswith("No keys yet")
 
 
+def test_a_variable_that_names_no_file_is_named(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETICENT_STORE_FILE", "nope")
+    done = run("rounds")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "Error: RETICENT_STORE_FILE: nope: No such file or directory.\n",
+    )
+
+
 def test_a_folder_without_the_right_to_write(run: Any, folder: Path) -> None:
-    if os.geteuid() == 0:
+    (folder / "theirs").mkdir(0o500)
+    if os.access(folder / "theirs", os.W_OK):
         pytest.skip("root may write anywhere")
-    folder.chmod(0o500)
-    done = run("export", "x.csv", *STORE)
-    folder.chmod(0o700)
-    assert (done.exit_code, done.stderr) == (1, "Error: x.csv: Permission denied.\n")
+    done = run("export", "theirs/x.csv", *STORE)
+    assert (done.exit_code, done.stderr) == (1, "Error: theirs/x.csv: Permission denied.\n")
+    done = run("keys", "create", "--role", "reader", "--store", "sqlite:///theirs/x.db")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "Error: sqlite:///theirs/x.db: cannot be opened: Permission denied\n"
+        "  Hint: this user must be able to write the file and its folder\n",
+    )
 
 
 WITHOUT = """

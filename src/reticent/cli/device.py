@@ -50,7 +50,7 @@ class Verb(NamedTuple):
 
 def preview(given: argparse.Namespace) -> int:
     """
-    Show the exact bytes that the device with this STATE file would send next, and what each bit means.
+    Show the exact bytes of the next report, and what each bit means.
 
     \b
     Example:
@@ -65,7 +65,7 @@ def preview(given: argparse.Namespace) -> int:
 
 def receipt(given: argparse.Namespace) -> int:
     """
-    Show every report of the device with this STATE file, bit by bit, and what they reveal together.
+    Show every report, bit by bit, and what they reveal together.
 
     \b
     Example:
@@ -78,7 +78,7 @@ def receipt(given: argparse.Namespace) -> int:
 
 def status(given: argparse.Namespace) -> int:
     """
-    Show whether the device with this STATE file answers, why not, and what waits to be sent.
+    Show whether a device answers, why not, and what waits to be sent.
 
     \b
     Example:
@@ -90,9 +90,10 @@ def status(given: argparse.Namespace) -> int:
 
 def consent(given: argparse.Namespace) -> int:
     """
-    Show the consent in this STATE file, or set it: granted, denied, local (collect, show, never send) or unset.
+    Show or set the consent in STATE: granted, denied, local or unset.
 
-    Where the file holds no plan yet, or does not exist, give the program's plan with --plan.
+    With local, reports are made and shown, and never sent. Where the file holds no plan yet, or does not exist, give
+    the program's plan with --plan.
 
     \b
     Example:
@@ -106,7 +107,7 @@ def consent(given: argparse.Namespace) -> int:
 
 def pause(given: argparse.Namespace) -> int:
     """
-    Stop recording and sending on the device with this STATE file; remembered answers stay.
+    Stop recording and sending; remembered answers stay.
 
     \b
     Example:
@@ -118,7 +119,7 @@ def pause(given: argparse.Namespace) -> int:
 
 def resume(given: argparse.Namespace) -> int:
     """
-    End the pause of the device with this STATE file; the first round answered is the next one.
+    End a pause; the first round answered is the next one.
 
     \b
     Example:
@@ -130,7 +131,7 @@ def resume(given: argparse.Namespace) -> int:
 
 def forget(given: argparse.Namespace) -> int:
     """
-    Delete the remembered answers of the device with this STATE file, and all that is not sent yet.
+    Delete the remembered answers, and all that is not sent yet.
 
     New answers reveal more than the old ones repeated: this is for a device that changes hands. What
     was sent stays sent, and stays on the receipt. A consent of granted or local has to be given again.
@@ -151,7 +152,7 @@ def forget(given: argparse.Namespace) -> int:
 
 def check(given: argparse.Namespace) -> int:
     """
-    Check the device with this STATE file, and its plan and collector where they are given.
+    Check a device, and its plan and collector where they are given.
 
     The collector is sent an empty object: its refusal shows that address and key are right. Nothing is recorded or
     changed. Exit code 3 when there is a problem.

@@ -47,7 +47,7 @@ def plan() -> None:
               help="Number of devices that answer a round.")  # fmt: skip
 @confidence_option
 @click.option("--rounds", type=click.IntRange(1, 10**9), metavar="N",
-              help="Length of any two histories; a year when left out.")  # fmt: skip
+              help="Rounds in each of any two histories; a year when left out.")  # fmt: skip
 @click.option(
     "--previous", type=input_file, metavar="PLAN", help="The version before: refuse silent changes."
 )

@@ -108,8 +108,8 @@ def estimate(store: str | None, url: str | None, key: str | None, as_json: bool,
     """
     Show estimates with their intervals, latest first, and how each changed against the period before.
 
-    They come from a store or from a running collector. Each figure is for a day, unless --every is given.
-    Provisional figures can still change.
+    They come from a store or from a running collector. Each figure is for a day, unless --every is given, or the
+    plan's rounds are longer than a day or shorter than a minute. Provisional figures can still change.
 
     \b
     Example:

@@ -104,6 +104,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("count", "reticent-lake", "--seal", "--round", 900_000), 1, "expected one whose grace is over, got 900000"),
     # wrong usage
     (("estimate",), 2, "Give --store URL or --url URL"),
+    (("serve", "plan.toml"), 2, "Missing option '--store'. For example: --store sqlite:///reticent.db"),
     (("rounds",), 2, "Give --store URL or --url URL"),
     (("design", "--range", 10, "--devices", 10), 2, "give --half-width for the least loss"),
     (("design", "--range", 0, "--devices", 10), 2, "--range: expected a number from"),

@@ -50,7 +50,10 @@ def test_every_verb_has_an_example_and_json_and_says_what_options_do(run: Any, p
 
 
 @pytest.mark.parametrize("group", ["", "device", "keys", "plan", "store"])
-def test_no_line_in_a_list_of_commands_is_cut_off(run: Any, group: str) -> None:
+def test_no_line_in_a_list_of_commands_is_cut_off(
+    run: Any, monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     assert "..." not in run(*group.split(), "--help").output.partition("Commands:")[2]
 
 

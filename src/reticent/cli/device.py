@@ -78,7 +78,7 @@ def receipt(given: argparse.Namespace) -> int:
 
 def status(given: argparse.Namespace) -> int:
     """
-    Show whether a device answers, why not, and what waits to be sent.
+    Show whether a device answers, why not, and what it has to send.
 
     \b
     Example:
@@ -90,7 +90,7 @@ def status(given: argparse.Namespace) -> int:
 
 def consent(given: argparse.Namespace) -> int:
     """
-    Show or set the consent in STATE: granted, denied, local or unset.
+    Show the consent, or set it: granted, denied, local or unset.
 
     With local, reports are made and shown, and never sent. Where the file holds no plan yet, or does not exist, give
     the program's plan with --plan.

@@ -55,7 +55,8 @@ def _either_store(context: click.Context, parameter: click.Parameter, value: str
 def _needed_store(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
     url = _either_store(context, parameter, value)
     if url is None:
-        raise click.MissingParameter(ctx=context, param=parameter)
+        example = "For example: --store sqlite:///reticent.db"
+        raise click.MissingParameter(example, ctx=context, param=parameter)
     return url
 
 

@@ -23,10 +23,10 @@ def bare(arguments: Sequence[str]) -> int:
 
     if arguments[:1] == ["device"]:
         return device.main(arguments[1:])
-    named = f"reticent {arguments[0]}" if arguments else "reticent"
-    extra = {"agent": "agent", "count": "lake", "sql": "lake"}.get(*arguments[:1] or [""], "collector")
+    verb = arguments[0] if arguments else ""
+    extra = {"agent": "agent", "count": "lake", "sql": "lake"}.get(verb, "collector")
     sys.stderr.write(
-        f"{named} needs packages that are not installed: pip install 'reticent[{extra}]'\n"
+        f"{f'reticent {verb}'.strip()} needs packages that are not installed: pip install 'reticent[{extra}]'\n"
         f"Without them reticent device works: {', '.join(device.VERBS)}.\n"
     )
     return 1

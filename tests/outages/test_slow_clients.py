@@ -24,7 +24,7 @@ from reticent.reports import to_json
 from reticent.stores import open_store
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc about another process")
-READ_TIMEOUT = 2
+READ_TIMEOUT, SHORT = 2, 0.5
 GENEROUS = 20.0
 """Seconds after which something did not happen; a busy machine needs some of them."""
 
@@ -45,6 +45,13 @@ def running(folder: Path, *options: str) -> Iterator[Any]:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One collector for all that does not need its own: nothing that is done to it stays."""
     with running(tmp_path_factory.mktemp("slow")) as made:
+        yield made
+
+
+@pytest.fixture
+def hasty(tmp_path: Path) -> Iterator[Any]:
+    """A collector that soon has waited long enough."""
+    with running(tmp_path, "--read-timeout", str(SHORT)) as made:
         yield made
 
 
@@ -165,7 +172,7 @@ def test_a_crowd_of_idle_and_slow_clients(service: Any) -> None:
 
 @LINUX
 @pytest.mark.parametrize("path", ["/openapi.json", "/v1/reports"])
-def test_who_does_not_read_its_answers_is_let_go(service: Any, path: str) -> None:
+def test_who_does_not_read_its_answers_is_let_go(hasty: Any, path: str) -> None:
     """
     Closing waits until all is sent, which a client can put off for ever: what waited for it stayed in memory.
     By both ways that a request may go: pages, and a batch whose every line is refused.
@@ -176,23 +183,24 @@ def test_who_does_not_read_its_answers_is_let_go(service: Any, path: str) -> Non
         asked = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n".encode() + body
     else:
         asked = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 400
-    open_before = files(service)
-    connections = [connect(service, buffer=4096) for _ in range(5)]
+    assert acknowledged(hasty, 1, "before") == 1
+    open_before = files(hasty)
+    connections = [connect(hasty, buffer=4096) for _ in range(5)]
     for connection in connections:
         connection.sendall(asked)
-    assert until(lambda: files(service) >= open_before + 5)
-    assert acknowledged(service, 20, f"meanwhile {path}") == 20
-    assert until(lambda: files(service) <= open_before)
-    assert "internal-error" not in service.log  # answers were still written to connections that were gone
+    assert until(lambda: files(hasty) >= open_before + 5)
+    assert acknowledged(hasty, 20, f"meanwhile {path}") == 20
+    assert until(lambda: files(hasty) <= open_before)
+    assert "internal-error" not in hasty.log  # answers were still written to connections that were gone
     for connection in connections:
         connection.close()
 
 
-def test_who_reads_an_answer_bit_by_bit_gets_all_of_it(service: Any) -> None:
+def test_who_reads_an_answer_bit_by_bit_gets_all_of_it(hasty: Any) -> None:
     """Longer than a request may take to arrive: it takes its share, and so it is waited for."""
     body = b"{}\n" * 100_000
     kind = f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}"
-    connection = connect(service, buffer=1 << 15)
+    connection = connect(hasty, buffer=1 << 15)
     connection.sendall(f"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n".encode() + body)
     said = connection.recv(1 << 10)
     begin = time.monotonic()
@@ -202,15 +210,16 @@ def test_who_reads_an_answer_bit_by_bit_gets_all_of_it(service: Any) -> None:
         more = connection.recv(1 << 15)
         assert more, f"cut off after {len(got):,} of {length:,} bytes"
         got += more
-        if time.monotonic() < begin + 2.5 * READ_TIMEOUT:
+        if time.monotonic() < begin + 5 * SHORT:
             time.sleep(0.1)
     connection.close()
-    assert time.monotonic() - begin > 2.5 * READ_TIMEOUT
+    assert time.monotonic() - begin > 5 * SHORT
     assert len(json.loads(got)["rejected"]) == 100_000
 
 
 def limit_files(monkeypatch: pytest.MonkeyPatch, option: str) -> None:
     """Processes started from here on have so many files, as a shell would hand them."""
+    monkeypatch.setattr(collectors.Service, "fresh", True)
     real, limited = subprocess.Popen, ["sh", "-c", f'ulimit {option} && exec "$0" "$@"']
     monkeypatch.setattr(subprocess, "Popen", lambda command, **given: real([*limited, *command], **given))
 
@@ -271,7 +280,7 @@ def test_a_crowd_that_never_shakes_hands(tmp_path: Path, monkeypatch: pytest.Mon
     limit_files(monkeypatch, "-n 100")
     certificate, key = collectors.make_certificate(tmp_path)
     service = collectors.Service(tmp_path, collectors.usage(), scheme="https")
-    service.start("--tls-cert", str(certificate), "--tls-key", str(key), "--read-timeout", str(READ_TIMEOUT))
+    service.start("--tls-cert", str(certificate), "--tls-key", str(key), "--read-timeout", "1")
     trusted = ssl.create_default_context(cafile=str(certificate))
 
     def is_ready() -> bool:
@@ -325,8 +334,8 @@ def test_no_file_left_to_accept_with(service: Any) -> None:
         plan = service.plans[0]
         for report in collectors.make_reports(plan, service.now(plan), 20, turn):
             assert ask(inside, "POST", "/v1/reports", to_json(report)) == 202
-        time.sleep(1)
-        assert processor_seconds(service) - used < 0.8  # some hundredths; a loop that spins takes all of it
+        time.sleep(0.5)
+        assert processor_seconds(service) - used < 0.4  # some hundredths; a loop that spins takes all of it
         for connection in crowd:
             connection.close()
         assert until(lambda: files(service) < few - 10)

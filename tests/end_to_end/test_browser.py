@@ -59,9 +59,7 @@ def page(browser: Any, keys: tuple[str, str, str]) -> Iterator[Page]:
     opened = browser.new_page(base_url=keys[0])
     problems: list[str] = []
     opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-    opened.on(
-        "request", lambda request: problems.append(request.url) if keys[0] not in request.url else None
-    )
+    opened.on("request", lambda request: problems.append(request.url) if keys[0] not in request.url else None)
     yield opened
     opened.close()
     assert [each for each in problems if "401" not in each] == []

@@ -73,7 +73,8 @@ class Client:
                 tried = True
                 time.sleep(0.05)
                 continue
-            if self.settled(reports, answer, tried):
+            is_lost = not tried and draw.random() < 0.1  # it is sent again, as when its answer is lost
+            if not is_lost and self.settled(reports, answer, tried):
                 return
             tried = True
             time.sleep(0.02)

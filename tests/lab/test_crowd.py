@@ -184,7 +184,7 @@ def test_sampled_counts_have_the_mean_and_covariance_of_devices_and_no_other_law
     histories = [[*history, history[1]] for history in HISTORIES.get(kind, USUAL)]
     values = np.array(histories).T
     crowd = Crowd.of({"x": values, "y": values * 0, "z": values * 0}, devices=2 * COPIES)
-    found = tallies(plan, crowd)
+    found = tallies(plan, crowd, 1000)
 
     def law(wrong: str = "") -> tuple[Any, Any]:
         one, other = (sampled_moments(metric, history, plan, wrong) for history in histories)
@@ -265,7 +265,7 @@ SAMPLED = replace(
 @pytest.mark.parametrize("plan", [EVERYTHING, SAMPLED], ids=["remembered", "sampled"])
 def test_counts_agree_with_those_of_the_fleet_over_rounds_and_segments(plan: Plan) -> None:
     """
-    Means and covariances over rounds and segments of 150 fleets and 600 draws, and a joint limit that bites.
+    Means and covariances over rounds and segments of 150 fleets and 250 draws, and a joint limit that bites.
 
     Two samples: an entry is off by six standard errors once in 5e8. A crowd without the limit is told apart, and
     so are segments that draw the same numbers.
@@ -295,7 +295,7 @@ def test_counts_agree_with_those_of_the_fleet_over_rounds_and_segments(plan: Pla
 
     def of_crowds(which: Plan, segments: tuple[int, int]) -> list[dict[str, list[int]]]:
         drawn = (
-            Draws(which, crowd, 1, place).draw(600) for crowd, place in zip(crowds, segments, strict=True)
+            Draws(which, crowd, 1, place).draw(250) for crowd, place in zip(crowds, segments, strict=True)
         )
         return [
             {name: [n for of in both for n in numbers(of[name])] for name in names}

@@ -36,7 +36,7 @@ METRICS = {
 HISTORIES = {"flag": [[0, 1, 1, 0], [0, 0, 1, 0]], "choice": [[0, 1, -1, 0], [1, 1, 0, -1]]}
 USUAL = [[0, 25, 70, 25], [15, 38, 15, 59]]
 """Two individuals: a value above the range, the top, points of the grid and between them, again and anew."""
-COPIES, REPETITIONS = 300, 1500
+COPIES, REPETITIONS = 300, 1000
 SIGMAS = 6.0
 """
 An entry of a mean or a covariance is off by so much once in 5e8 if the law is right and nearly normal. There are
@@ -160,7 +160,7 @@ def tallies(plan: Plan, crowd: Crowd, repetitions: int = REPETITIONS, name: str 
 def test_remembered_counts_have_the_mean_and_covariance_of_devices_and_no_other_law_does(kind: str) -> None:
     metric, histories = METRICS[kind], HISTORIES.get(kind, USUAL)
     crowd = Crowd.of({"x": np.array(histories).T}, devices=2 * COPIES)
-    found = tallies(plan_of(metric), crowd)
+    found = tallies(plan_of(metric), crowd, 1500 if kind == "three steps" else REPETITIONS)
 
     def law(wrong: str = "") -> tuple[Any, Any]:
         one, other = (moments(metric, history, wrong) for history in histories)
@@ -184,7 +184,7 @@ def test_sampled_counts_have_the_mean_and_covariance_of_devices_and_no_other_law
     histories = [[*history, history[1]] for history in HISTORIES.get(kind, USUAL)]
     values = np.array(histories).T
     crowd = Crowd.of({"x": values, "y": values * 0, "z": values * 0}, devices=2 * COPIES)
-    found = tallies(plan, crowd, 1000)
+    found = tallies(plan, crowd)
 
     def law(wrong: str = "") -> tuple[Any, Any]:
         one, other = (sampled_moments(metric, history, plan, wrong) for history in histories)

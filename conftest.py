@@ -3,6 +3,7 @@
 import inspect
 import os
 import shutil
+import tempfile
 from functools import partialmethod
 
 from click.testing import CliRunner, Result
@@ -19,7 +20,7 @@ assert policy.environment() == (), "a device under test would stay silent on thi
 
 # Stores sync their files all the time, and no test cuts the power of the machine: folders are in memory if it has room.
 if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 4 << 30:  # noqa: S108
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")  # noqa: S108
+    tempfile.tempdir = os.environ.setdefault("TMPDIR", "/dev/shm")  # noqa: S108
 
 settings.register_profile("reticent", settings(), deadline=None)  # nothing here is timed
 settings.load_profile("reticent")

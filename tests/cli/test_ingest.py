@@ -156,11 +156,12 @@ def test_it_goes_to_one_place_only(run: Run, url: str, tmp_path: Path, monkeypat
 
 
 class Pipe:
-    """`reticent ingest -` in a process of its own."""
+    """`reticent ingest -` in a process of its own, which tells its progress twice a second and waits little."""
 
     def __init__(self, *options: str) -> None:
+        hasty = "from reticent.cli import ingest, main; ingest.PROGRESS_SECONDS, ingest.BLOCK_SECONDS = 0.5, 0.1; main()"
         self.process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("reticent")), "ingest", "-", *options],
+            [sys.executable, "-c", hasty, "ingest", "-", *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 

@@ -159,9 +159,9 @@ class Pipe:
     """`reticent ingest -` in a process of its own, which tells its progress twice a second and waits little."""
 
     def __init__(self, *options: str) -> None:
-        hasty = "from reticent.cli import ingest, main; ingest.PROGRESS_SECONDS, ingest.BLOCK_SECONDS = 0.5, 0.1; main()"
+        hasty = "from reticent.cli import ingest, main; ingest.PROGRESS_SECONDS = 0.5; ingest.BLOCK_SECONDS = 0.1"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", hasty, "ingest", "-", *options],
+            [sys.executable, "-c", f"{hasty}; main()", "ingest", "-", *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 

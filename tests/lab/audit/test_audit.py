@@ -49,11 +49,10 @@ def test_two_hundred_honest_clients_are_not_flagged(plans: dict[str, Plan]) -> N
         assert result.problems == []
 
 
-@pytest.mark.parametrize("number", range(10))
-def test_honest_clients_are_not_flagged(plans: dict[str, Plan], number: int) -> None:
-    """The short form of the one above: declared false alarm 1e-5 over all ten."""
-    name = ["mean", "group of two", "hadamard", "two bits", "mixed"][number % 5]
-    assert audit(plans[name], client=CoreClient(seed=str(number)), reports=3_000).problems == []
+@pytest.mark.parametrize("name", ["mean", "group of two", "hadamard", "two bits", "mixed"])
+def test_honest_clients_are_not_flagged(plans: dict[str, Plan], name: str) -> None:
+    """The short form of the one above: declared false alarm 5e-6 over all five."""
+    assert audit(plans[name], client=CoreClient(seed=name), reports=3_000).problems == []
 
 
 CAUGHT_WITH_FEW = [

@@ -22,6 +22,8 @@ assert policy.environment() == (), "a device under test would stay silent on thi
 if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 4 << 30:  # noqa: S108
     tempfile.tempdir = os.environ.setdefault("TMPDIR", "/dev/shm")  # noqa: S108
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the other cores have tests of their own
+
 settings.register_profile("reticent", settings(), deadline=None)  # nothing here is timed
 settings.load_profile("reticent")
 

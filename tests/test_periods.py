@@ -344,11 +344,12 @@ def test_there_is_no_change_after_a_day_without_reports(world: World) -> None:
 
 
 def test_the_words_of_a_change(world: World) -> None:
-    """By hand: the share of ones rises by .2 and .05; the range is 100, and the contrast tanh(1) · .8."""
-    for day, ones in enumerate((300, 500, 550)):
+    """By hand: the share of ones rises by .2, .05 and .001; the range is 100, and the contrast tanh(1) · .8."""
+    for day, ones in enumerate((300, 500, 550, 551)):
         for hours in (0, 6, 12, 18):
             world.answer(MONDAY + day * DAY + hours * 3600, 1000, ones)
-    small, large = world.results.changes("app", "used")
+    least, small, large = world.results.changes("app", "used")
+    assert least.words.startswith("0 ± "), "what is rounded to 0 goes neither up nor down"
     contrast = np.tanh(1) * 0.8
     for change, rise, sentence in ((small, 0.05, "no clear change"), (large, 0.2, "clear change")):
         number = change.estimate
@@ -356,7 +357,7 @@ def test_the_words_of_a_change(world: World) -> None:
         assert number.value == pytest.approx(100 * rise / contrast)
         assert change.clear == (sentence == "clear change") == (number.lower > 0)
         assert change.words == f"↑ {number.value:.0f} ± {number.half_width:.0f} seconds: {sentence}"
-    assert world.results.changes("app", "used", last=1) == [small]
+    assert world.results.changes("app", "used", last=1) == [least]
     assert world.results.changes("app", "used", until=MONDAY + 2 * DAY) == [large]
 
 

@@ -248,6 +248,37 @@ def test_a_collector_writes_after_it_seals_and_completes_what_others_left(tmp_pa
         assert len(table(store)) == 8
 
 
+def test_a_backlog_of_results_does_not_keep_a_round_from_its_seal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn of no time writes one period; a round that is due meanwhile is sealed before the next."""
+    monkeypatch.setattr("reticent.collector.writing.TURN_SECONDS", 0.0)
+    with closing(open_store(f"sqlite:///{tmp_path / 'store.db'}")) as store:
+        fill(store, range(MONDAY, MONDAY + 4))
+        events, done = [], threading.Event()
+        put, seal = store.backend.put_results, store.seal
+
+        def put_results(key: PeriodKey, rows: Any) -> None:
+            put(key, rows)
+            events.append(key.every)
+            if events == ["round"]:
+                fill(store, range(MONDAY + 150, MONDAY + 151), seal=False)
+            if events.count("month") == 2:
+                done.set()
+
+        def seal_noted(key: RoundKey) -> bool:
+            events.append("seal")
+            return seal(key)
+
+        store.backend.put_results = put_results
+        monkeypatch.setattr(store, "seal", seal_noted)
+        sealer = Sealer(store, later, every=0.01)
+        assert done.wait(30), "what is left is written in the next turn, not after a minute"
+        sealer.stop()
+        assert events[:3] == ["round", "seal", "round"]
+        assert len(table(store)) == 4 + 1 + 1 + 1 + 4
+
+
 def test_check_finds_what_is_not_as_the_counts_say_and_rebuild_makes_it_so(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path / 'store.db'}"
 

@@ -183,7 +183,7 @@ class World:
     def __post_init__(self) -> None:
         self.store.register(self.plan)
         self.results = Results(self.store, lambda: self.now)
-        pages = handlers(self.results, lambda: self.health).items()
+        pages = handlers(self.results, lambda: self.health, [self.plan.name]).items()
         self._starlette = Starlette(
             routes=[*(Route(path, page) for path, page in pages), Route("/static/{name}", static)]
         )

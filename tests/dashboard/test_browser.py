@@ -17,6 +17,7 @@ PAGES = [
     f"{METRIC}/editor_seconds?every=round&by=os",
     f"{METRIC}/editor_spread?by=os",
     "/health",
+    "/public/app-usage",
 ]
 
 OVERLAPS = """
@@ -196,7 +197,7 @@ def test_a_page_says_since_when_its_figures_are_old_and_recovers(visit: Any) -> 
         assert page.is_hidden("#away")
         page.route("**/*", lambda route: route.abort())
         page.clock.fast_forward(121_000)
-        page.wait_for_selector("#away:has-text('does not answer since')")
+        page.wait_for_selector("#away:has-text('has not answered since')")
         page.unroute("**/*")
         page.route("**/*", lambda route: route.fulfill(status=401, body="who are you"))
         page.clock.fast_forward(31_000)
@@ -278,8 +279,11 @@ def test_no_page_scrolls_sideways_and_no_labels_touch(visit: Any, path: str, wid
     page = visit(viewport={"width": width, "height": 740}, has_touch=width < 1000).go(path)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(OVERLAPS) == []
-    cut = "[...document.querySelectorAll('.panel')].filter(panel => panel.scrollWidth > panel.clientWidth + 1).length"
-    assert page.evaluate(cut) == 0, "tables stay inside their panels"
+    cut = "box => box.scrollWidth > box.clientWidth + 1"
+    boxes = "[...document.querySelectorAll('.panel, .scroll:has(.metrics)')]"
+    assert page.evaluate(f"{boxes}.filter({cut}).length") == 0, "tables stay inside their panels"
+    heights = "[...document.querySelectorAll('.chart text')].map(text => text.getBoundingClientRect().height)"
+    assert max(page.evaluate(heights), default=0) < 24, "no chart is blown up to fill its place"
 
 
 def test_everything_can_be_read_without_a_script(visit: Any) -> None:

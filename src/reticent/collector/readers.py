@@ -1,7 +1,7 @@
 """
 Work for readers, on a few threads beside the event loop, with a short queue; beyond it clients get 503.
 
-Python runs one thread at a time. While readers are served, the switch interval is a tenth of the usual one:
+Python runs one thread at a time. While one computes, the switch interval is a tenth of the usual one (`ShortTurns`):
 the threads that take reports would otherwise wait up to five milliseconds for each turn.
 """
 
@@ -17,10 +17,28 @@ from typing import ClassVar, TypeVar
 from reticent.collector.problems import ProblemError
 
 RETRY_SECONDS = 5
-TURN_SECONDS = 0.0005  # the switch interval while readers are served
+TURN_SECONDS = 0.0005
 _USUAL_TURN = sys.getswitchinterval()
 
 Answer = TypeVar("Answer")
+
+
+class ShortTurns:
+    """A `with` block that computes beside the threads that take reports. Blocks may overlap, on any threads."""
+
+    _lock = Lock()
+    _blocks = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            ShortTurns._blocks += 1
+            sys.setswitchinterval(min(TURN_SECONDS, _USUAL_TURN))
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            ShortTurns._blocks -= 1
+            if not ShortTurns._blocks:
+                sys.setswitchinterval(_USUAL_TURN)
 
 
 class Readers:
@@ -46,21 +64,23 @@ class Readers:
                 )
             self._present += 1
             self._public += public
-            sys.setswitchinterval(min(TURN_SECONDS, _USUAL_TURN))
         try:
-            future = self._threads.submit(work, *arguments)
+            future = self._threads.submit(self._compute, work, *arguments)
         except BaseException:
             self._leave(public)
             raise
         future.add_done_callback(lambda future: self._leave(public))
         return await asyncio.wrap_future(future)
 
+    @staticmethod
+    def _compute(work: Callable[..., Answer], *arguments: object) -> Answer:
+        with ShortTurns():
+            return work(*arguments)
+
     def _leave(self, public: bool) -> None:
         with self._lock:
             self._present -= 1
             self._public -= public
-            if not self._present:
-                sys.setswitchinterval(_USUAL_TURN)
 
     def close(self) -> None:
         """Start no more work."""

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from reticent.collector.health import COMMIT_BOUNDS
 from reticent.collector.log import log, log_fault
+from reticent.collector.readers import ShortTurns
 from reticent.errors import StoreError
 from reticent.results import write_results
 from reticent.stores import MARGIN_SECONDS, Appended, RoundKey, RoundWriter, Store, StoreGoneError, due
@@ -30,6 +31,7 @@ Read: TypeAlias = Callable[[list[Any]], Iterable[tuple[Records, Done]]]
 LATENCIES = 4096  # commits in the latency figures
 
 RESULTS_SECONDS = 60.0  # between two writes of the table of results when nothing was sealed here
+TURN_SECONDS = 1.0  # in which results are written before due rounds are looked for again
 
 
 class BusyError(Exception):
@@ -218,7 +220,7 @@ class Sealer:
     A thread that seals due rounds and takes the next step of open ones, every few seconds.
 
     After a seal it writes the table of results; every minute it adds what another collector left out or a new day has
-    finished.
+    finished. A long backlog is written a second at a time, with a look for due rounds after each.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time, every: float = 2.0) -> None:
@@ -273,10 +275,25 @@ class Sealer:
             if self.sealed > sealed or time.monotonic() >= self._write_at:
                 self._write_at = time.monotonic() + RESULTS_SECONDS
                 try:
-                    write_results(self._store, self._clock, stop=self._stop.is_set)
+                    self._write()
                     self._failing.discard("results")
                 except Exception as error:  # no result is lost: the counts are there, and it is tried again
                     self._failed("results", error, "results-failed")
+
+    def _write(self) -> None:
+        """Write results for a second, of one period at least; what is left is written in the next turn."""
+        ends = math.inf
+
+        def is_over() -> bool:
+            nonlocal ends
+            now = time.monotonic()
+            if now >= ends:
+                self._write_at = now
+            ends = min(ends, now + TURN_SECONDS)
+            return self._stop.is_set() or self._write_at <= now
+
+        with ShortTurns():
+            write_results(self._store, self._clock, stop=is_over)
 
     def _seal(self, key: RoundKey) -> None:
         with self._store.claim(key) as is_mine:

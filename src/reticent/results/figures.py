@@ -235,5 +235,7 @@ def _number_in_words(change: Estimate) -> str:
         return "unknown"
     is_share = bool(change.label or change.edges or change.kind == "flag")
     scale, unit = (100, "percentage points") if is_share else (1, change.unit)
-    arrow = "↑ " if change.value > 0 else "↓ " if change.value < 0 else ""
-    return arrow + figure(abs(scale * change.value), scale * change.half_width, unit)
+    text = figure(abs(scale * change.value), scale * change.half_width, unit)
+    if not text.partition(" ")[0].strip("0."):  # it is rounded to 0, which has no direction
+        return text
+    return ("↑ " if change.value > 0 else "↓ ") + text

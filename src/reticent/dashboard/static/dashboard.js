@@ -127,7 +127,7 @@
       document.dispatchEvent(new Event("reticent:shown"));
     } catch {
       failed ??= new Date();
-      away(`The collector does not answer since ${hour.format(failed)}. The figures are those of ${hour.format(asked)}.`);
+      away(`The collector has not answered since ${hour.format(failed)}. The figures are those of ${hour.format(asked)}.`);
     } finally { busy = false; }
   };
 

@@ -159,9 +159,10 @@ class Pipe:
     """`reticent ingest -` in a process of its own, which tells its progress twice a second and waits little."""
 
     def __init__(self, *options: str) -> None:
-        hasty = "from reticent.cli import ingest, main; ingest.PROGRESS_SECONDS = 0.5; ingest.BLOCK_SECONDS = 0.1"
+        hasty = "ingest.PROGRESS_SECONDS = 0.5; ingest.BLOCK_SECONDS = 0.1"
+        program = f"from reticent.cli import ingest, main; {hasty}; main()"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", f"{hasty}; main()", "ingest", "-", *options],
+            [sys.executable, "-c", program, "ingest", "-", *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 

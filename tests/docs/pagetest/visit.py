@@ -40,7 +40,7 @@ def visit(site: str, collector: str) -> None:
         page = browser.new_page()
         requests: list[str] = []
         page.on("request", lambda request: requests.append(request.url))
-        page.clock.install(time=time.time() - 45)  # the visit is a while ago and takes no time, within the grace
+        page.clock.install(time=time.time() - 45)  # within the grace, so that the visit takes no time
         page.goto(site)
         page.click("#click")
         page.wait_for_selector("#ask >> text=Yes")

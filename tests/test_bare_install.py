@@ -89,7 +89,7 @@ def test_a_bare_install_runs_a_device(site: Path, tmp_path: Path) -> None:
 def test_a_bare_install_says_what_the_command_line_needs(site: Path) -> None:
     done = run(site, "-c", "from reticent.cli import main; main()")
     assert done.returncode == 1
-    assert "pip install 'reticent[cli]'" in done.stderr
+    assert "pip install 'reticent[collector]'" in done.stderr
 
 
 FRONT_DOORS = {

@@ -49,7 +49,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("rounds", "--store", "sqlite:///picture.png"), 1, "not a database"),
     (("rounds", "--store", "sqlite:///telemetry.db"), 1, "is not a database of reticent"),
     (("keys", "create", "--role", "reader", "--store", "sqlite:///plan.toml"), 1, "not a database"),
-    (("device", "receipt", "plan.toml"), 1, "another program's file"),
+    (("device", "receipt", "plan.toml"), 1, "another program's file; it was not changed.\n  Hint: give the state file"),
     (("device", "pause", "reticent.db"), 1, "another program's file"),
     (("count", "examples"), 1, "expected a lake"),
     (("estimate", "--store", "lake:///examples"), 1, "this folder is not a lake: it has no lake.json"),
@@ -104,6 +104,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("count", "reticent-lake", "--seal", "--round", 900_000), 1, "expected one whose grace is over, got 900000"),
     # wrong usage
     (("estimate",), 2, "Give --store URL or --url URL"),
+    (("serve", "plan.toml"), 2, "Missing option '--store'. For example: --store sqlite:///reticent.db"),
     (("rounds",), 2, "Give --store URL or --url URL"),
     (("design", "--range", 10, "--devices", 10), 2, "give --half-width for the least loss"),
     (("design", "--range", 0, "--devices", 10), 2, "--range: expected a number from"),
@@ -179,13 +180,27 @@ def test_a_store_that_was_never_used_has_no_estimates(run: Any, folder: Path) ->
     assert run("keys", "list", "--store", "sqlite:///empty.db").output.startswith("No keys yet")
 
 
+def test_a_variable_that_names_no_file_is_named(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETICENT_STORE_FILE", "nope")
+    done = run("rounds")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "Error: RETICENT_STORE_FILE: nope: No such file or directory.\n",
+    )
+
+
 def test_a_folder_without_the_right_to_write(run: Any, folder: Path) -> None:
-    if os.geteuid() == 0:
+    (folder / "theirs").mkdir(0o500)
+    if os.access(folder / "theirs", os.W_OK):
         pytest.skip("root may write anywhere")
-    folder.chmod(0o500)
-    done = run("export", "x.csv", *STORE)
-    folder.chmod(0o700)
-    assert (done.exit_code, done.stderr) == (1, "Error: x.csv: Permission denied.\n")
+    done = run("export", "theirs/x.csv", *STORE)
+    assert (done.exit_code, done.stderr) == (1, "Error: theirs/x.csv: Permission denied.\n")
+    done = run("keys", "create", "--role", "reader", "--store", "sqlite:///theirs/x.db")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "Error: sqlite:///theirs/x.db: cannot be opened: Permission denied\n"
+        "  Hint: this user must be able to write the file and its folder\n",
+    )
 
 
 WITHOUT = """
@@ -209,7 +224,7 @@ main()
             1,
             "pip install 'reticent[collector]'",
         ),
-        (["click"], ["--help"], 1, "pip install 'reticent[cli]'"),
+        (["click"], ["--help"], 1, "pip install 'reticent[collector]'"),
     ],
 )
 def test_an_extra_that_is_missing_is_named(

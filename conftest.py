@@ -3,6 +3,7 @@
 import inspect
 import os
 import shutil
+import tempfile
 from functools import partialmethod
 from pathlib import Path
 
@@ -28,7 +29,9 @@ if (
     and not os.statvfs(memory).f_flag & os.ST_NOEXEC  # some tests make programs
     and shutil.disk_usage(memory).free > 4 << 30
 ):
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+    tempfile.tempdir = os.environ.setdefault("TMPDIR", str(memory))
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the other cores have tests of their own
 
 settings.register_profile("reticent", settings(), deadline=None)  # nothing here is timed
 settings.load_profile("reticent")

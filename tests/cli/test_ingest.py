@@ -168,11 +168,13 @@ def test_it_goes_to_one_place_only(run: Run, url: str, tmp_path: Path, monkeypat
 
 
 class Pipe:
-    """`reticent ingest -` in a process of its own."""
+    """`reticent ingest -` in a process of its own, which tells its progress twice a second and waits little."""
 
     def __init__(self, *options: str) -> None:
+        hasty = "ingest.PROGRESS_SECONDS = 0.5; ingest.BLOCK_SECONDS = 0.1"
+        program = f"from reticent.cli import ingest, main; {hasty}; main()"
         self.process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("reticent")), "ingest", "-", *options],
+            [sys.executable, "-c", program, "ingest", "-", *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 

@@ -254,7 +254,7 @@ def test_an_end_under_load_loses_nothing_that_was_acknowledged(tools: Any, tmp_p
 def test_the_log_tells_nothing_about_anybody(tools: Any, tmp_path: Path) -> None:
     service = tools.Service(tmp_path, tools.usage(round_length="1s", grace="1s"))
     keys = tools.make_keys(service.store, "ingest", "reader")
-    service.start("--read-timeout", "1")
+    service.start("--read-timeout", "0.5")
     plan = service.plans[0]
     reports = tools.make_reports(plan, service.now(plan), 30)
     bodies = [to_json(report) for report in reports]

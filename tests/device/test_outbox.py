@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HERE, Make
+from tests.shared.devices import HERE, Make, Query
 
 from reticent.device import Accepted, Device, HttpTransport, Outcome, Policy, Rejected, Retry
 from reticent.errors import ParameterError
@@ -142,6 +142,19 @@ def test_when_grace_ends_it_gives_up(device_of: Make, collector: Collector, cloc
         (HERE + 1, "expired"),
         (HERE + 2, "accepted"),
     ]
+
+
+def test_rounds_that_no_collector_takes_any_more_are_not_answered_and_their_values_go(
+    device_of: Make, clock: ManualClock, query: Query, transport: RecordingTransport
+) -> None:
+    device = device_of(transport=transport)
+    clock.advance(2 * 21_600)
+    device.add("editor_seconds", 5)
+    device.save()
+    clock.advance(2 * 21_600)  # grace is one round: that of the round with the value has just ended
+    assert device.flush() == 1
+    assert [told.round for told in device.receipt().reports] == [HERE + 3]
+    assert query("SELECT * FROM totals") == []
 
 
 def test_nobody_there_and_nobody_answering_are_retries() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
-from reticent.privacy import joint_limit_loss, loss_per_round, paper_joint_limit_loss
+from reticent.privacy import joint_limit_loss, loss_of_window, loss_per_round, paper_joint_limit_loss
 
 
 def alike(tau, counters, limit=1, **keywords):
@@ -110,6 +110,21 @@ def test_a_hundred_different_counters_take_little_time():
     figure = joint_limit_loss(mechanisms, [Flip("0.2")] * 100, 100)
     assert time.perf_counter() - start < 20
     assert loss_per_round(mechanisms[0], Flip("0.2")) < figure < 3
+
+
+def test_one_counter_with_a_limit_below_its_range():
+    loss = joint_limit_loss([OneBitMean(1, 2)], [Flip(0)], 1)
+    assert loss == pytest.approx(np.log(1 + (np.e - 1) / 2))
+
+
+@pytest.mark.parametrize("one_by_one", [256, 1])
+@pytest.mark.parametrize("asked", [1, 2])
+def test_a_window_counts_the_worst_of_the_sets_that_may_be_asked(asked, one_by_one, monkeypatch):
+    """Of unlike counters; of too many sets for one by one it is a bound for all of them."""
+    monkeypatch.setattr("reticent.privacy.joint.MOST_SUBSETS", one_by_one)
+    members = [OneBitMean(epsilon, 10) for epsilon in ("0.3", "0.6", "0.9")]
+    worst = joint_limit_loss(members[-asked:], [Flip(0)] * asked, 10)
+    assert worst <= loss_of_window([], [(members, 10)], asked) <= (0.9, 1.5)[asked - 1] + 1e-9
 
 
 def test_refusals():

@@ -494,6 +494,7 @@ test("after forget nothing is answered that had begun, the answers are new and b
   const { reasons } = await here.device.status();
   assert.match(reasons.join(), /maxLifetime/); // 8 and 8 more exceed 12
   await here.open({ policy: { maxLifetime: 16 } });
+  assert.equal(await here.device.report(first + 1), null);
   here.next(2);
   await here.device.flush();
   assert.equal((await here.device.receipt()).totalLifetime, 16);

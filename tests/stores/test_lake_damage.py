@@ -243,6 +243,8 @@ def test_a_damaged_round_is_set_aside_until_it_is_repaired(
     assert final is not None
     assert (final.reports, list(final.left_out)) == (50 if late else 150, [path.name])
     assert open_store(store.url).verify() == []
+    assert collector.prune(KEY)
+    assert not list((tmp_path / "lake").glob("damaged/**/*.parquet")) or damage == "a folder"
 
 
 def test_a_part_that_is_lost_or_a_list_that_is_damaged_is_repaired(store: RoundStore, tmp_path: Path) -> None:

@@ -13,7 +13,17 @@ import numpy as np
 from reticent.errors import StoreError
 from reticent.stores.lake.counting import LOOKS, Arrow, BadFileError, Engine, count_round
 from reticent.stores.lake.files import TEMPORARY, Files, UnusablePathError
-from reticent.stores.lake.layout import COUNTS, FORMAT, LAKE, REPORTS, Part, folder_of, outermost, plan_path
+from reticent.stores.lake.layout import (
+    COUNTS,
+    DAMAGED,
+    FORMAT,
+    LAKE,
+    REPORTS,
+    Part,
+    folder_of,
+    outermost,
+    plan_path,
+)
 from reticent.stores.lake.leases import Leases
 from reticent.stores.lake.results import ResultFiles
 from reticent.stores.lake.seals import Seals
@@ -335,11 +345,16 @@ class LakeBackend(ResultFiles):
         return repair(self, key, dry=dry)
 
     def prune(self, key: RoundKey) -> bool:
-        """Remove the counts of a sealed round; what is put later is late. False when it is not sealed."""
+        """Remove a sealed round's counts, and what a repair moved; what is put later is late. False when not sealed."""
         self._check_writable()
         if self.seals.reports(key) is not None:
             self.drop_results_with(key)  # first: results without counts could not be checked
             self.seals.sweep(key)
+            moved = folder_of(key, DAMAGED)
+            for name in self.files.names(moved):
+                with suppress(StoreError):  # a folder in place of a part
+                    self.files.remove([f"{moved}/{name}"])
+            self.files.clear(moved)
         return self.seals.prune(key)
 
     def final(self, key: RoundKey) -> Count | None:

@@ -52,6 +52,29 @@ def test_a_closing_round_takes_nothing_and_anyone_may_finish_it(
         assert bench.states(each) == {key: ("sealed", 300)}
 
 
+def test_a_reader_ends_when_the_seal_of_its_round_fails_meanwhile(
+    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A closing round in memory takes nothing more: what others stored is not read for it over and over."""
+    key, reports, readings = bench.key(7), bench.reports(10), []
+    bench.append(reports)
+    bench.append(bench.reports(10), bench.open())
+    groups = store.backend.groups
+
+    def watched(key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
+        for some in groups(key, seen):
+            readings.append(some)
+            assert len(readings) < 5
+            if len(readings) == 1:
+                with pytest.raises(StoreError, match="the power went out"):
+                    store.seal(key)
+            yield some
+
+    interrupted(store, monkeypatch)
+    monkeypatch.setattr(store.backend, "groups", watched)
+    assert store.counts(key) == bench.expected(reports)
+
+
 def test_what_this_process_stored_is_not_read_again(
     bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -289,6 +289,8 @@ def test_damaged_counts_are_said_and_nothing_else_is_disturbed(store: RoundStore
             fresh.counts(KEY)
         assert fresh.append({other: group(0, 6)})[other].duplicate >= 5
         assert fresh.unsealed() == [other]
+    assert fresh.prune(KEY), "old results can be removed whatever is in them"
+    assert [info.key for info in open_store(store.url).rounds()] == [other]
 
 
 def test_a_file_where_the_folder_of_a_round_should_be(store: RoundStore, tmp_path: Path) -> None:

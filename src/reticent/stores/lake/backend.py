@@ -20,6 +20,7 @@ from reticent.stores.lake.layout import (
     LAKE,
     REPORTS,
     Part,
+    counts_path,
     folder_of,
     outermost,
     plan_path,
@@ -347,7 +348,7 @@ class LakeBackend(ResultFiles):
     def prune(self, key: RoundKey) -> bool:
         """Remove a sealed round's counts, and what a repair moved; what is put later is late. False when not sealed."""
         self._check_writable()
-        if self.seals.reports(key) is not None:
+        if self.files.has(counts_path(key)):  # which may be damaged
             self.drop_results_with(key)  # first: results without counts could not be checked
             self.seals.sweep(key)
             moved = folder_of(key, DAMAGED)

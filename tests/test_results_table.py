@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -202,6 +202,31 @@ def test_whoever_dies_between_two_steps_is_completed(
         write_results(store, later)
         assert table(store) == whole
     assert steps >= 4 * 3  # round, day, week and month, each in at least two parts and its mark
+
+
+def test_whoever_dies_while_the_table_is_rebuilt_is_completed(
+    in_memory: RoundStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(in_memory, range(MONDAY, MONDAY + 1))
+    write_results(in_memory, later)
+    whole, real, step = table(in_memory), in_memory.backend.sealing, 0
+    for step in range(100):
+        left = iter(range(step, -1, -1))
+
+        @contextmanager
+        def sealing(left: Iterator[int] = left) -> Iterator[Any]:
+            if next(left) == 0:
+                raise StoreError("the power went out")
+            with real() as transaction:
+                yield transaction
+
+        with monkeypatch.context() as patched, suppress(StoreError):
+            patched.setattr(in_memory.backend, "sealing", sealing)
+            write_results(in_memory, later, rebuild=True)
+            break
+        write_results(in_memory, later)
+        assert table(in_memory) == whole
+    assert step >= 4 * 5  # of each period: a mark and two metrics removed, rows and a mark written
 
 
 def test_two_collectors_write_at_once(url: str, store: RoundStore) -> None:

@@ -362,6 +362,23 @@ def test_a_lost_part_of_a_closing_round_is_missed(store: RoundStore, tmp_path: P
     assert store.seal(KEY, skip_bad=True)
 
 
+def test_a_closing_round_that_lost_all_its_parts_is_missed(store: RoundStore, tmp_path: Path) -> None:
+    store.append({KEY: group(0, 3)})
+    store.backend.close_round(KEY)
+    path = the_part(store, tmp_path)
+    gone = f"{folder_of(KEY)}/{path.name}: is gone, and its reports with it"
+    path.unlink()
+    other = open_store(store.url)
+    assert other.unsealed() == [KEY], "a collector tries to seal it, and logs why it cannot"
+    assert [(info.state, info.damage) for info in other.rounds()] == [("closing", gone)]
+    path.parent.rmdir()
+    assert other.verify() == [gone]
+    path.parent.mkdir()
+    assert other.repair(KEY, dry=False) is not None
+    assert (other.seal(KEY), other.rounds()) == (True, [RoundInfo(KEY, "sealed", 0)])
+    assert other.verify() == []
+
+
 def test_a_part_that_is_out_of_reach_is_not_left_out(plan: Plan) -> None:
     """A fault of the place is no fault of a file: sealed without its reports, the round would lose them."""
 

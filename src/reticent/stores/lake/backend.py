@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from reticent.errors import StoreError
-from reticent.stores.lake.counting import LOOKS, Arrow, BadFileError, Engine, count_round
+from reticent.stores.lake.counting import GONE, LOOKS, Arrow, BadFileError, Engine, count_round
 from reticent.stores.lake.files import TEMPORARY, Files, UnusablePathError
 from reticent.stores.lake.layout import (
     COUNTS,
@@ -264,7 +264,9 @@ class LakeBackend(ResultFiles):
         for key in folders:
             if key not in sealed and plan_path(key.plan, key.version) in known:
                 with suppress(UnusablePathError):  # it cannot be read or sealed: `rounds` has the reason
-                    if self.seals.listed(key)[0] and not self.seals.is_pruned(key):
+                    # A closing round had reports, even if it lost them: sealing it says so.
+                    has_reports = self.seals.listed(key)[0] or self.seals.is_closing(key)
+                    if has_reports and not self.seals.is_pruned(key):
                         unsealed.append(key)
         return unsealed
 
@@ -296,6 +298,9 @@ class LakeBackend(ResultFiles):
             return RoundInfo(key, state, sum(part.rows for part in outermost(parts)))
         if is_not_a_folder(self, key):
             return RoundInfo(key, "open", 0, f"{self.url}: {folder_of(key)}: {NOT_A_FOLDER}")
+        if state == "closing" and not self.seals.is_pruned(key):
+            lost = self.seals.countable(key)
+            return RoundInfo(key, state, 0, f"{self.url}: {folder_of(key)}/{lost[0]}: {GONE}" if lost else "")
         return None
 
     def state(self, key: RoundKey) -> State | None:

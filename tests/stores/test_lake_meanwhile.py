@@ -7,6 +7,7 @@ At each operation on files that one of them does, another does all of its own wo
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.shared.lakes import (
 )
 from tests.shared.writers import KEY
 
+from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import LakeBackend, RoundStore, open_store
 from reticent.stores.lake import folder_of
@@ -127,6 +129,22 @@ def test_another_seal_anywhere_in_a_seal(plan: Plan) -> None:
         )
         assert sorted(map(bool, said)) == [False, True]
         bay.check()
+
+
+def test_a_seal_and_a_prune_anywhere_in_a_seal(plan: Plan) -> None:
+    """What was pruned is never there again, however long another process took to count it."""
+    for place in range(1, every_step(plan, sealing) + 1):
+        bay = Bay(plan)
+
+        def other(bay: Bay = bay) -> None:
+            store = bay.other()
+            store.seal(KEY)
+            assert store.prune(KEY)
+
+        with suppress(StoreError):  # its parts are gone
+            meanwhile(bay, place, sealing, other)
+        assert bay.other().rounds() == []
+        assert [path for path in bay.files.files if path.startswith("counts/")] == []
 
 
 @pytest.fixture

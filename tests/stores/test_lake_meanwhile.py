@@ -199,6 +199,26 @@ def test_a_merge_anywhere_in_a_seal_or_a_count(plan: Plan, few: int, work: str) 
     assert place > 10
 
 
+def test_a_merge_and_the_start_of_a_seal_anywhere_in_a_count(plan: Plan, few: int) -> None:
+    """Parts that were merged before the list was frozen are not missed."""
+    place, reached = 1, True
+    while reached:
+        bay, happened = Bay(plan), []
+        other = bay.other()
+        for number in range(few - 1):
+            bay.append(other, range(100 + 10 * number, 110 + 10 * number))
+        bay.watched.steps = 0
+
+        def merge(bay: Bay = bay, other: RoundStore = other, happened: list[bool] = happened) -> None:
+            happened.append(bay.append(other, NEW))
+            other.backend.close_round(KEY)
+
+        result: Any = meanwhile(bay, place, lambda bay: bay.store.backend.count(KEY), merge)
+        assert result.reports in (50, 50 + len(NEW))
+        place, reached = place + 1, bool(happened)
+    assert place > 10
+
+
 def test_appending_and_sealing_at_once(plan: Plan, tmp_path: Path) -> None:
     """Threads with stores of their own on one folder, in whatever order it happens."""
     for turn in range(6):

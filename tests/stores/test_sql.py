@@ -75,6 +75,16 @@ def test_a_reader_ends_when_the_seal_of_its_round_fails_meanwhile(
     assert store.counts(key) == bench.expected(reports)
 
 
+def test_rounds_are_locked_in_one_order(
+    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two collectors that open the same rounds at once do not wait for each other."""
+    put, orders = store.backend.put, []
+    monkeypatch.setattr(store.backend, "put", lambda groups: (orders.append(list(groups)), put(groups))[1])
+    bench.append([*bench.reports(1, 9), *bench.reports(1, 7), *bench.reports(1, 8)])
+    assert orders == [[bench.key(7), bench.key(8), bench.key(9)]]
+
+
 def test_what_this_process_stored_is_not_read_again(
     bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,9 @@ READY   := $(VENV)/.ready
 MINIMAL := .venv-minimal
 PIP     := -m pip install --quiet --disable-pip-version-check
 
+# The tests start Python hundreds of times and pytest rewrites their assertions: both are compiled once.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test browser lint docs docs-links reproduce bench bench-peers scale soak test-minimal lock-minimal test-versions audit-dependencies release-check clean
 
 demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: truth beside estimates

@@ -2,7 +2,10 @@
 
 import inspect
 import os
+import shutil
+import tempfile
 from functools import partialmethod
+from pathlib import Path
 
 from click.testing import CliRunner, Result
 from hypothesis import settings
@@ -16,6 +19,19 @@ for variable in ("DO_NOT_TRACK", *policy.CI_VARIABLES, *policy.CONTAINER_VARIABL
 policy.CONTAINER_FILES = ()
 if policy.environment():
     raise RuntimeError(f"every device under test would stay silent here: {policy.environment()}")
+
+# To sync a file on a disk takes milliseconds, and stores and devices do it all the time. What a sync is good for
+# is tested with calls that are recorded or refused, which works in memory too.
+memory = Path("/dev/shm")  # noqa: S108
+if (
+    memory.is_dir()
+    and os.access(memory, os.W_OK)
+    and not os.statvfs(memory).f_flag & os.ST_NOEXEC  # some tests make programs
+    and shutil.disk_usage(memory).free > 4 << 30
+):
+    tempfile.tempdir = os.environ.setdefault("TMPDIR", str(memory))
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the other cores have tests of their own
 
 settings.register_profile("reticent", settings(), deadline=None)  # nothing here is timed
 settings.load_profile("reticent")

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import mpmath
 import pytest
-from tests.shared import collectors
-from tests.shared.postgres import PostgresServer, postgres_server
+
+if TYPE_CHECKING:
+    from tests.shared.postgres import PostgresServer
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A server of our own; one for each process that runs tests."""
+    from tests.shared.postgres import postgres_server
+
     with postgres_server() as server:
         yield server
 
@@ -22,6 +26,8 @@ def postgres() -> Iterator[PostgresServer]:
 @pytest.fixture(scope="session")
 def tools() -> ModuleType:
     """`Service`, `usage`, `make_reports`, `make_keys` and `in_thread` of tests/shared/collectors.py."""
+    from tests.shared import collectors
+
     return collectors
 
 

@@ -26,7 +26,7 @@ from reticent.frames import estimates_from_frame
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.results import Results, problems, write_results
-from reticent.stores import FEW, Layout, PeriodKey, RoundKey, RoundStore, open_store, sql_tables
+from reticent.stores import FEW, Layout, PeriodKey, RoundKey, RoundStore, open_store, sql_tables, sqlite
 
 PLAN = """
 min_reports = 20
@@ -82,6 +82,12 @@ def fill(store: RoundStore, rounds: range, devices: int = 95, seal: bool = True)
         store.append({key: b"".join(map(layout.pack, reports))})
         if seal:
             store.seal(key)
+
+
+@pytest.fixture(autouse=True)
+def _nobody_waits_for_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (sql_tables, sqlite):
+        monkeypatch.setattr(module, "_TURN_SECONDS", 0)
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
@@ -353,7 +359,7 @@ def test_a_store_that_can_only_be_read_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 def test_views_and_types_are_those_that_tools_read(url: str, store: RoundStore) -> None:
-    fill(store, range(MONDAY, MONDAY + 36))
+    fill(store, range(MONDAY, MONDAY + 33))
     write_results(store, later)
     names = [column.name for column in COLUMNS]
     for view, periods in (("daily", 9), ("weekly", 2)):
@@ -367,7 +373,7 @@ def test_views_and_types_are_those_that_tools_read(url: str, store: RoundStore) 
         ("round", 1),
         ("week", 1),
     ]
-    assert newest[2] == ("round", 1, MONDAY + 35)
+    assert newest[2] == ("round", 1, MONDAY + 32)
     if url.startswith("postgresql"):
         types = query(
             store,

@@ -73,11 +73,11 @@ class Problem:
 
 
 class PlanError(ReticentError):
-    """A plan breaks at least one rule; `problems` lists all of them, not only the first."""
+    """A plan breaks at least one rule; `problems` lists all of them, and `file` precedes each in the message."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], file: str = "") -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        super().__init__("\n".join(f"{file}{problem}" for problem in self.problems))
 
 
 class ReportError(ReticentError):

@@ -49,6 +49,14 @@ def test_every_verb_has_an_example_and_json_and_says_what_options_do(run: Any, p
     assert [option.name for option in options if not option.help] == []
 
 
+@pytest.mark.parametrize("group", ["", "device", "keys", "plan", "store"])
+def test_no_line_in_a_list_of_commands_is_cut_off(
+    run: Any, monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "..." not in run(*group.split(), "--help").output.partition("Commands:")[2]
+
+
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_each_example_works(run: Any, folder: Path, line: str) -> None:
     program, *arguments = shlex.split(line)

@@ -70,6 +70,17 @@ def test_every_report_counts_once_however_often_its_file_is_taken(
     store.close()
 
 
+def test_a_round_that_is_not_sealed_yet_is_announced(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(usage().replace("min_reports = 1\n", "min_reports = 100\n"))
+    plan = Plan.load(tmp_path / "plan.toml")
+    file, url = tmp_path / "reports.ndjson", f"sqlite:///{tmp_path / 'new.db'}"
+    file.write_bytes(b"\n".join(to_json(report) for report in make_reports(plan, NOW, 4)))
+    assert run("ingest", file, "--store", url, "--register", tmp_path / "plan.toml").exit_code == 0
+    shown = run("estimate", "--store", url).output
+    assert shown.startswith("No estimates: ")
+    assert "After its grace a round is sealed" in shown
+
+
 def test_bad_lines_are_named_and_stop_no_good_one(run: Run, url: str, tmp_path: Path) -> None:
     good = [to_json(report) for report in make_reports(PLAN, NOW, 4)]
     late = to_json(make_reports(PLAN, 5, 1)[0])
@@ -93,6 +104,7 @@ def test_bad_lines_are_named_and_stop_no_good_one(run: Run, url: str, tmp_path: 
     shown = run("ingest", file, "--store", url)
     assert shown.exit_code == 3
     assert "line 3: malformed: The body is not a valid report of this plan.\n" in shown.stderr
+    assert "Hint: a line is a report in JSON" in shown.stderr
 
 
 def test_bad_records_of_a_packed_batch_are_named(run: Run, url: str, tmp_path: Path) -> None:
@@ -170,11 +182,13 @@ def test_it_goes_to_one_place_only(run: Run, url: str, tmp_path: Path, monkeypat
 
 
 class Pipe:
-    """`reticent ingest -` in a process of its own."""
+    """`reticent ingest -` in a process of its own, which tells its progress twice a second and waits little."""
 
     def __init__(self, *options: str) -> None:
+        hasty = "ingest.PROGRESS_SECONDS = 0.5; ingest.BLOCK_SECONDS = 0.1"
+        program = f"from reticent.cli import ingest, main; {hasty}; main()"
         self.process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("reticent")), "ingest", "-", *options],
+            [sys.executable, "-c", program, "ingest", "-", *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 

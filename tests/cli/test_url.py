@@ -279,7 +279,7 @@ def test_the_wrong_key_none_and_no_collector(run: Run, folder: Path, remote: Any
         result = run("estimate", "--url", url, *options)
         assert (result.exit_code, words in result.output) == (1, True), result.output
     result = run("rounds", "--url", "http://127.0.0.1:1")
-    assert (result.exit_code, "cannot connect" in result.output) == (1, True)
+    assert (result.exit_code, "Hint: check host and port" in result.output) == (1, True)
     result = run("rounds", "--url", "https://no-such-host.invalid")
     assert (result.exit_code, "the host no-such-host.invalid cannot be resolved" in result.output) == (
         1,
@@ -301,7 +301,7 @@ def test_tls_is_verified(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         service.stop()
     with answering(ok(b"{}")) as plain:
         result = run("rounds", "--url", plain.replace("http:", "https:"))
-        assert (result.exit_code, "no TLS, or no secure version" in result.output) == (1, True)
+        assert (result.exit_code, "does not speak TLS, or no secure version" in result.output) == (1, True)
 
 
 def test_one_source_at_a_time(run: Run, store: Any, remote: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def collector(start: Callable[..., Service]) -> Service:
         usage(2),
         BARE,
         SAMPLED,
-        options=("--max-batch", "1000", "--max-body", "200000", "--read-timeout", "2"),
+        options=("--max-batch", "1000", "--max-body", "200000", "--read-timeout", "1"),
     )
 
 

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -374,26 +375,23 @@ def test_chunks_work(collector: Any, tools: Any) -> None:
 
 
 def test_who_is_slow_is_cut_off(collector: Any) -> None:
-    """Two seconds are allowed here; a second more until somebody looks."""
+    """A second is allowed here; another one until somebody looks."""
     begin = time.monotonic()
     slow = [b"", b"POST /v1/re", head(TYPE, "Content-Length: 100") + b'{"plan"']
     with ThreadPoolExecutor(len(slow)) as clients:
         answers = list(clients.map(collector.raw, slow))
     assert [problem_of(said) for said in answers] == [(408, "timeout")] * len(slow)
-    assert 1.9 < time.monotonic() - begin < 6
+    assert 0.9 < time.monotonic() - begin < 6
 
 
 def test_a_byte_now_and_then_is_slow_too(collector: Any) -> None:
-    said = b""
-    with socket.create_connection((collector.host, collector.port), timeout=10) as connection:
+    with socket.create_connection((collector.host, collector.port), timeout=0.1) as connection:
         connection.sendall(head(TYPE, "Content-Length: 100"))
-        for _ in range(40):
-            try:
-                connection.sendall(b" ")
-            except OSError:
+        for _ in range(99):
+            connection.sendall(b" ")
+            with suppress(TimeoutError):
+                said = connection.recv(1 << 16)
                 break
-            time.sleep(0.1)
-        said = connection.recv(1 << 16)
     assert problem_of(said) == (408, "timeout")
 
 
@@ -416,9 +414,10 @@ def test_expect_100_continue(collector: Any, tools: Any) -> None:
 def test_http_1_0(collector: Any, tools: Any, lines: list[str]) -> None:
     plan = collector.plans[0]
     body = to_json(tools.make_reports(plan, collector.now(plan), 1, "old")[0])
-    said = collector.raw(head(TYPE, f"Content-Length: {len(body)}", *lines, version="1.0") + body, patience=1)
+    sent = head(TYPE, f"Content-Length: {len(body)}", *lines, version="1.0") + body
+    said = collector.raw(sent + head("Connection: close", method="GET", path="/healthz"))
     assert said.startswith(b"HTTP/1.1 202 Accepted\r\n")
-    assert said.endswith(b'{"accepted":1}')
+    assert b'\r\n\r\n{"accepted":1}' in said
 
 
 def test_requests_on_one_connection_are_answered_in_order(collector: Any, tools: Any) -> None:
@@ -437,13 +436,15 @@ def test_requests_on_one_connection_are_answered_in_order(collector: Any, tools:
 def test_pipelined_requests_get_answers_in_order(collector: Any, tools: Any) -> None:
     plan = collector.plans[0]
     sent = b""
-    for report in tools.make_reports(plan, collector.now(plan), 5, "pipeline"):
-        body = to_json(report)
-        sent += head(TYPE, f"Content-Length: {len(body)}") + body
-    said = collector.raw(sent, patience=2)
+    for place, report in enumerate(tools.make_reports(plan, collector.now(plan), 5, "pipeline")):
+        body, lines = to_json(report), ["Connection: close"] * (place == 4)
+        sent += head(TYPE, f"Content-Length: {len(body)}", *lines) + body
+    said = collector.raw(sent)
     assert said.count(b"HTTP/1.1 ") == said.count(b"HTTP/1.1 202 Accepted") == 5
-    mixed = head(method="GET", path="/healthz") * 3 + head(TYPE, "Content-Length: 2") + b"{}"
-    said = collector.raw(mixed, patience=2)
+    mixed = (
+        head(method="GET", path="/healthz") * 3 + head(TYPE, "Content-Length: 2", "Connection: close") + b"{}"
+    )
+    said = collector.raw(mixed)
     assert [part.split()[0] for part in said.split(b"HTTP/1.1 ")[1:]] == [b"200", b"200", b"200", b"400"]
 
 
@@ -457,7 +458,7 @@ def test_nonsense_behind_a_report_does_not_take_its_answer(collector: Any, tools
 def test_a_client_that_never_reads_its_answers_is_cut_off(collector: Any) -> None:
     """Otherwise its answers would pile up here."""
     request = head(TYPE, "Content-Length: 2") + b"{}"
-    with socket.create_connection((collector.host, collector.port), timeout=1) as connection:
+    with socket.create_connection((collector.host, collector.port), timeout=0.3) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stopped, end = False, time.monotonic() + 20
         while not stopped and time.monotonic() < end:
@@ -473,8 +474,9 @@ def test_an_upgrade_is_not_taken_up(collector: Any, tools: Any) -> None:
     plan = collector.plans[0]
     body = to_json(tools.make_reports(plan, collector.now(plan), 1, "upgrade")[0])
     lines = (TYPE, f"Content-Length: {len(body)}", "Connection: Upgrade", "Upgrade: websocket")
-    said = collector.raw(head(*lines) + body, patience=2)
+    said = collector.raw(head(*lines) + body + head("Connection: close", method="GET", path="/healthz"))
     assert said.startswith(b"HTTP/1.1 202 ")
+    assert said.count(b"HTTP/1.1 200 ") == 1  # it is still HTTP
 
 
 def test_nothing_went_wrong_inside(collector: Any) -> None:

@@ -92,7 +92,7 @@ def test_rounds_are_sealed_during_upload_and_never_change(start: Callable[..., A
 
     def upload(seed: int) -> None:
         connection = service.connection()
-        while not stop.is_set():
+        while not stop.wait(0.005):
             number = service.now(plan)
             report = tools.make_reports(plan, number, 1, f"{seed} {time.monotonic()}")[0]
             connection.request("POST", "/v1/reports", to_json(report), {"Content-Type": "application/json"})
@@ -107,7 +107,7 @@ def test_rounds_are_sealed_during_upload_and_never_change(start: Callable[..., A
     states: dict[int, list[Any]] = {}
     sealed: list[int] = []
     end = time.monotonic() + 30
-    while len(sealed) < 3 and time.monotonic() < end:
+    while len(sealed) < 2 and time.monotonic() < end:
         for estimate in service.get("/v1/estimates?plan=app-usage&metric=minutes").json["estimates"]:
             states.setdefault(estimate["round"], []).append(estimate)
         sealed = [number for number, seen in states.items() if seen[-1]["state"] == "sealed"]

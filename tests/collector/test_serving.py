@@ -283,7 +283,7 @@ def test_an_end_commits_what_is_queued_before_it_closes_the_store(
 def test_the_log_tells_nothing_about_anybody(tools: Any, tmp_path: Path) -> None:
     service = tools.Service(tmp_path, tools.usage(round_length="1s", grace="1s"))
     keys = tools.make_keys(service.store, "ingest", "reader")
-    service.start("--read-timeout", "1")
+    service.start("--read-timeout", "0.5")
     plan = service.plans[0]
     reports = tools.make_reports(plan, service.now(plan), 30)
     bodies = [to_json(report) for report in reports]

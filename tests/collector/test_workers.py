@@ -37,7 +37,7 @@ def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
-        time.sleep(0.05)
+        time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,9 @@ def test_killed_workers_lose_nothing_and_are_started_again(
     try:
         with at_work([service]) as clients:
             for turn in range(kills):
-                time.sleep(draw.uniform(0.3, 0.8))
+                answers = sum(len(client.times) for client in clients)
+                until(lambda answers=answers: sum(len(client.times) for client in clients) > answers + 8)
+                time.sleep(draw.uniform(0, 0.2))
                 before = workers_of(service)
                 os.kill(before[turn % 2], signal.SIGKILL)
                 until(lambda before=before: len(set(workers_of(service)) - set(before)) == 1)
@@ -116,12 +118,6 @@ def test_a_session_is_good_with_any_worker(service: Any) -> None:
     assert [service.get("/v1/plans", Cookie=cookie).status for _ in range(24)] == [200] * 24
 
 
-def test_the_supervisor_has_one_thread(service: Service) -> None:
-    """It forks at any time: a lock that another thread held would stay locked in the worker for ever."""
-    assert service.process is not None
-    assert os.listdir(f"/proc/{service.process.pid}/task") == [str(service.process.pid)]
-
-
 def test_figures_of_a_worker_that_ended_are_gone_until_it_is_back(service: Any) -> None:
     """Its counts begin at 0 again, under its own label: so a rate over them is right."""
     before = workers_of(service)
@@ -138,14 +134,19 @@ def test_figures_of_a_worker_that_ended_are_gone_until_it_is_back(service: Any) 
 
 
 def test_a_new_certificate_reaches_every_worker_and_so_does_the_end_of_the_supervisor(tmp_path: Path) -> None:
+    """
+    The supervisor has one thread: a lock that another held would stay locked in a worker for ever.
+    """
     used, new = tmp_path / "used", tmp_path / "new"
     for folder in (used, new):
         folder.mkdir()
         make_certificate(folder)
     second = der(new / "cert.pem")
     service = Service(tmp_path, usage(), store=f"lake:///{tmp_path / 'lake'}", scheme="https")
+    service.fresh = True
     service.start("--workers", "2", "--tls-cert", str(used / "cert.pem"), "--tls-key", str(used / "key.pem"))
     assert service.process is not None
+    assert os.listdir(f"/proc/{service.process.pid}/task") == [str(service.process.pid)]
     for name in ("cert.pem", "key.pem"):
         shutil.copy(new / name, used / name)
     service.process.send_signal(signal.SIGHUP)

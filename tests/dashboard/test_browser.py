@@ -273,17 +273,18 @@ def test_metrics_are_found_while_typing(visit: Any) -> None:
     assert page.evaluate(shown) == 4
 
 
-@pytest.mark.parametrize("path", PAGES)
 @pytest.mark.parametrize("width", [360, 768, 1200])
-def test_no_page_scrolls_sideways_and_no_labels_touch(visit: Any, path: str, width: int) -> None:
-    page = visit(viewport={"width": width, "height": 740}, has_touch=width < 1000).go(path)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.evaluate(OVERLAPS) == []
+def test_no_page_scrolls_sideways_and_no_labels_touch(visit: Any, width: int) -> None:
+    visitor = visit(viewport={"width": width, "height": 740}, has_touch=width < 1000)
     cut = "box => box.scrollWidth > box.clientWidth + 1"
     boxes = "[...document.querySelectorAll('.panel, .scroll:has(.metrics)')]"
-    assert page.evaluate(f"{boxes}.filter({cut}).length") == 0, "tables stay inside their panels"
     heights = "[...document.querySelectorAll('.chart text')].map(text => text.getBoundingClientRect().height)"
-    assert max(page.evaluate(heights), default=0) < 24, "no chart is blown up to fill its place"
+    for path in PAGES:
+        page = visitor.go(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert page.evaluate(OVERLAPS) == [], path
+        assert page.evaluate(f"{boxes}.filter({cut}).length") == 0, f"{path}: tables stay inside their panels"
+        assert max(page.evaluate(heights), default=0) < 24, f"{path}: no chart is blown up to fill its place"
 
 
 def test_everything_can_be_read_without_a_script(visit: Any) -> None:

@@ -55,6 +55,7 @@ def test_what_calls_for_a_look(seen: Seen, change: dict[str, Any], worries: list
     twin, page = seen(**change)
     assert twin["worries"] == worries
     assert (f"Needs attention: {', '.join(worries)}." in page.texts) is bool(worries)
+    assert any("itself needs no attention" in text for text in page.texts) is not bool(worries)
 
 
 def test_a_share_is_of_all_that_came_and_codes_are_listed_by_frequency(seen: Seen) -> None:

@@ -81,7 +81,7 @@ def check_fault(device: Device, clock: ManualClock, fault: str) -> None:
     assert status.waiting == 1
     assert status.next_try is not None
     assert clock.now <= status.next_try <= clock.now + 15
-    assert fault in str(status)
+    assert f", {fault}: " in str(status)  # and what it means
     assert json.loads(json.dumps(status.to_dict()))["attempts"] == {fault: 1}
     with Device.open(device._engine.state.path, clock=clock) as looked_at:  # type: ignore[union-attr]
         assert looked_at.status().attempts == {fault: 1}

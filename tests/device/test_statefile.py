@@ -13,6 +13,7 @@ import pytest
 from tests.shared.devices import HERE, Make, Query, settled, with_epsilon
 
 from reticent.device import Device, Policy
+from reticent.device.statefile import StateFile
 from reticent.errors import StateError
 from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
@@ -294,8 +295,9 @@ def test_a_newer_layout_is_left_alone(device_of: Make, state: Path) -> None:
         device_of()
 
 
-def test_a_locked_file_says_so(device_of: Make, state: Path) -> None:
+def test_a_locked_file_says_so(device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device_of().close()
+    monkeypatch.setattr(StateFile.__init__, "__defaults__", (0.1,))  # seconds to wait for it
     connection = sqlite3.connect(state, isolation_level=None)
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("BEGIN EXCLUSIVE")

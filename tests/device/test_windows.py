@@ -44,12 +44,10 @@ def every_report(device: Device, clock: ManualClock, step: int = 0) -> list[Repo
     """
     What the device gives when it is asked for every round there was, and some that there were not.
 
-    Of several steps every fourth asks for all rounds, the others for those of the last week.
+    Of several steps every 16th asks for all rounds, every fourth for those of the last week.
     """
-    current = device.current_round
-    asked = [
-        device.report(number) for number in range(max(0, current - (30 if step % 4 else 90)), current + 2)
-    ]
+    current, back = device.current_round, 10 if step % 4 else 30 if step % 16 else 90
+    asked = [device.report(number) for number in range(max(0, current - back), current + 2)]
     return [report for report in [*asked, device.report()] if report is not None]
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -25,7 +26,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
     folder = tmp_path_factory.mktemp("demo")
     plan = str(files("reticent.lab").joinpath("demo.toml"))
     store = f"sqlite:///{folder / 'collector.db'}"
-    demo = ["demo", "--once", "--port", "0", "--devices", "3000", "--rounds", "6", "--keep", str(folder)]
+    demo = ["demo", "--once", "--port", "0", "--devices", "500", "--rounds", "4", "--keep", str(folder)]
     assert CliRunner().invoke(command(), demo).exit_code == 0
     reader, ingest = (
         CliRunner().invoke(command(), ["keys", "create", "--store", store, "--role", role]).stdout.strip()
@@ -47,18 +48,20 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
         server.stderr.close()
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
 @pytest.fixture
-def page(keys: tuple[str, str, str]) -> Iterator[Page]:
-    with chromium() as browser:
-        opened = browser.new_page(base_url=keys[0])
-        problems: list[str] = []
-        opened.on(
-            "console", lambda message: problems.append(message.text) if message.type == "error" else None
-        )
-        opened.on(
-            "request", lambda request: problems.append(request.url) if keys[0] not in request.url else None
-        )
-        yield opened
+def page(browser: Any, keys: tuple[str, str, str]) -> Iterator[Page]:
+    opened = browser.new_page(base_url=keys[0])
+    problems: list[str] = []
+    opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    opened.on("request", lambda request: problems.append(request.url) if keys[0] not in request.url else None)
+    yield opened
+    opened.close()
     assert [each for each in problems if "401" not in each] == []
 
 

@@ -12,7 +12,14 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.shared.clients import MANY, check_all_counted, check_sealed_rounds, hammer, wait_until_sealed
+from tests.shared.clients import (
+    CLIENTS,
+    MANY,
+    check_all_counted,
+    check_sealed_rounds,
+    hammer,
+    wait_until_sealed,
+)
 from tests.shared.collectors import Service, usage
 from tests.shared.postgres import PostgresServer
 
@@ -24,17 +31,17 @@ def test_killed_collectors_lose_nothing_and_count_nothing_twice(tmp_path: Path, 
         clients = hammer([service], kills)
     finally:
         service.stop()
-    assert check_all_counted(clients, service.store, service.plans[0]) > 200
+    assert check_all_counted(clients, service.store, service.plans[0]) > CLIENTS * kills
     assert sum(client.lost_answers for client in clients) > kills  # the kills did hit somebody
     assert "Traceback" not in service.log
 
 
 @pytest.mark.parametrize("kills", [5, MANY])
 def test_killed_while_rounds_are_sealed(tmp_path: Path, kills: int) -> None:
-    """Rounds of three seconds: they end, and are sealed, while collectors die."""
-    service = Service(tmp_path, usage(round_length="3s", grace="2s")).start("--clock-skew", "0")
+    """Rounds of a second: they end, and are sealed, while collectors die."""
+    service = Service(tmp_path, usage(round_length="1s", grace="1s")).start("--clock-skew", "0")
     try:
-        clients = hammer([service], kills)
+        clients = hammer([service], kills, longest_pause=1.0)
         wait_until_sealed(service)
     finally:
         service.stop()
@@ -57,7 +64,7 @@ def test_two_collectors_on_postgresql_which_dies_too(
     def disturb(turn: int) -> None:
         if turn % 2:
             postgres.stop(signal.SIGQUIT)
-            time.sleep(0.3)
+            time.sleep(0.1)
             postgres.start()
 
     try:
@@ -65,5 +72,5 @@ def test_two_collectors_on_postgresql_which_dies_too(
     finally:
         for service in services:
             service.stop()
-    assert check_all_counted(clients, url, services[0].plans[0]) > 100
+    assert check_all_counted(clients, url, services[0].plans[0]) > CLIENTS * kills
     assert sum(client.lost_answers for client in clients) > 0

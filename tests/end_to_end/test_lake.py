@@ -10,7 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.shared.clients import MANY, check_all_counted, check_sealed_rounds, hammer, wait_until_sealed
+from tests.shared.clients import (
+    CLIENTS,
+    MANY,
+    check_all_counted,
+    check_sealed_rounds,
+    hammer,
+    wait_until_sealed,
+)
 from tests.shared.collectors import Service, usage
 
 
@@ -31,17 +38,17 @@ def test_two_collectors_on_a_lake_lose_nothing_and_count_nothing_twice(tmp_path:
     finally:
         for service in services:
             service.stop()
-    assert check_all_counted(clients, services[0].store, services[0].plans[0]) > 100
+    assert check_all_counted(clients, services[0].store, services[0].plans[0]) > CLIENTS * kills
     assert sum(client.lost_answers for client in clients) > 0
     assert all("Traceback" not in service.log for service in services)
 
 
 @pytest.mark.parametrize("kills", [2, MANY])
 def test_killed_while_both_seal_the_rounds_of_a_lake(tmp_path: Path, kills: int) -> None:
-    """Rounds of three seconds, of which either collector seals the other's reports too."""
-    services = two_collectors(tmp_path, usage(round_length="3s", grace="2s"))
+    """Rounds of a second, of which either collector seals the other's reports too."""
+    services = two_collectors(tmp_path, usage(round_length="1s", grace="1s"))
     try:
-        clients = hammer(services, kills)
+        clients = hammer(services, kills, longest_pause=1.5)
         wait_until_sealed(services[0])
     finally:
         for service in services:

@@ -21,6 +21,7 @@ import pytest
 from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, SECONDS, clock_in, identity
 
 from reticent.device import Device, Policy
+from reticent.device.statefile import StateFile
 from reticent.errors import StateError
 from reticent.plan import Plan
 from reticent.privacy import compose
@@ -247,8 +248,11 @@ def test_rows_that_cannot_be_read_are_quarantined(original: Original, tmp_path: 
     assert opened(original, copy.read_bytes(), tmp_path / "state") == "quarantined"
 
 
-def test_a_file_that_another_process_writes_to_is_locked(original: Original, tmp_path: Path) -> None:
+def test_a_file_that_another_process_writes_to_is_locked(
+    original: Original, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It can be read meanwhile, so the lock shows late: as a `StateError`, all the same."""
+    monkeypatch.setattr(StateFile.__init__, "__defaults__", (0.1,))  # seconds to wait for it
     state = tmp_path / "state"
     state.write_bytes(original.content)
     with closing(sqlite3.connect(state, isolation_level=None)) as other:

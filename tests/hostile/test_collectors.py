@@ -93,6 +93,7 @@ def for_ever(part: bytes, pause: float = 0.0) -> Talk:
 
 def reset(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
 
 
 OK = answer("202 Accepted")

@@ -16,6 +16,7 @@ from tests.shared.devices import HERE
 from tests.shared.hostile import picture
 
 from reticent.device import Device
+from reticent.device.statefile import StateFile
 from reticent.errors import StateError
 from reticent.testing import ManualClock
 
@@ -106,8 +107,11 @@ def test_a_newer_layout(make: Make, state: Path) -> None:
     assert picture(state.parent) == before
 
 
-def test_a_file_that_another_program_has_locked(make: Make, state: Path) -> None:
+def test_a_file_that_another_program_has_locked(
+    make: Make, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make().close()
+    monkeypatch.setattr(StateFile.__init__, "__defaults__", (0.1,))  # seconds to wait for it
     with closing(sqlite3.connect(state, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(StateError, match="locked"):

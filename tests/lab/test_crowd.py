@@ -36,7 +36,7 @@ METRICS = {
 HISTORIES = {"flag": [[0, 1, 1, 0], [0, 0, 1, 0]], "choice": [[0, 1, -1, 0], [1, 1, 0, -1]]}
 USUAL = [[0, 25, 70, 25], [15, 38, 15, 59]]
 """Two individuals: a value above the range, the top, points of the grid and between them, again and anew."""
-COPIES, REPETITIONS = 300, 1500
+COPIES, REPETITIONS = 300, 1000
 SIGMAS = 6.0
 """
 An entry of a mean or a covariance is off by so much once in 5e8 if the law is right and nearly normal. There are
@@ -160,7 +160,7 @@ def tallies(plan: Plan, crowd: Crowd, repetitions: int = REPETITIONS, name: str 
 def test_remembered_counts_have_the_mean_and_covariance_of_devices_and_no_other_law_does(kind: str) -> None:
     metric, histories = METRICS[kind], HISTORIES.get(kind, USUAL)
     crowd = Crowd.of({"x": np.array(histories).T}, devices=2 * COPIES)
-    found = tallies(plan_of(metric), crowd)
+    found = tallies(plan_of(metric), crowd, 1500 if kind == "three steps" else REPETITIONS)
 
     def law(wrong: str = "") -> tuple[Any, Any]:
         one, other = (moments(metric, history, wrong) for history in histories)
@@ -265,7 +265,7 @@ SAMPLED = replace(
 @pytest.mark.parametrize("plan", [EVERYTHING, SAMPLED], ids=["remembered", "sampled"])
 def test_counts_agree_with_those_of_the_fleet_over_rounds_and_segments(plan: Plan) -> None:
     """
-    Means and covariances over rounds and segments of 150 fleets and 600 draws, and a joint limit that bites.
+    Means and covariances over rounds and segments of 150 fleets and 250 draws, and a joint limit that bites.
 
     Two samples: an entry is off by six standard errors once in 5e8. A crowd without the limit is told apart, and
     so are segments that draw the same numbers.
@@ -295,7 +295,7 @@ def test_counts_agree_with_those_of_the_fleet_over_rounds_and_segments(plan: Pla
 
     def of_crowds(which: Plan, segments: tuple[int, int]) -> list[dict[str, list[int]]]:
         drawn = (
-            Draws(which, crowd, 1, place).draw(600) for crowd, place in zip(crowds, segments, strict=True)
+            Draws(which, crowd, 1, place).draw(250) for crowd, place in zip(crowds, segments, strict=True)
         )
         return [
             {name: [n for of in both for n in numbers(of[name])] for name in names}

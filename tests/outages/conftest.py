@@ -75,7 +75,7 @@ def eventually() -> Callable[..., float]:
         start = time.monotonic()
         while not what():
             assert time.monotonic() - start < seconds, "it is still not so"
-            time.sleep(0.05)
+            time.sleep(0.02)
         return time.monotonic() - start
 
     return wait

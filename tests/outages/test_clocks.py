@@ -141,22 +141,27 @@ SHIM = """
 import time
 machine = time.time
 time.time = lambda: machine() + float(open({!r}).read())
+import reticent.cli.serve
+reticent.cli.serve.SEAL_SECONDS = 0.05
 """
 
 
-def test_reticent_serve_does_not_believe_a_jump(tmp_path: Path) -> None:
+def test_reticent_serve_does_not_believe_a_jump(tmp_path: Path, eventually: Callable[..., float]) -> None:
     """A real process, to which the time of the machine is what a file says it is."""
     ahead = tmp_path / "ahead"
     ahead.write_text("0")
     (tmp_path / "sitecustomize.py").write_text(SHIM.format(str(ahead)))
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    service = Service(tmp_path, usage(), PYTHONPATH=path).start()
+    service = Service(tmp_path, usage(), PYTHONPATH=path)
+    service.fresh = True
+    service.start()
     plan = service.plans[0]
     reports = make_reports(plan, plan.round_at(time.time()), 2)
     try:
         assert service.send(reports[0]).status == 202
         ahead.write_text(str(DAYS))
-        time.sleep(5)  # the sealer has looked twice
+        eventually(lambda: "clock-jumped" in service.log)
+        time.sleep(0.5)  # the sealer looks all the while
         assert service.send(reports[1]).status == 202
         (found,) = service.get("/v1/rounds").json["rounds"]
         assert (found["state"], found["reports"]) == ("open", 2)

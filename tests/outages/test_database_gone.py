@@ -8,11 +8,10 @@ are taken again sooner than it was away.
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -31,9 +30,11 @@ A_MINUTE = pytest.param(60.0, marks=[pytest.mark.soak, pytest.mark.timeout(600)]
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stores that give up soon: half a second for a statement, and the least that libpq takes to connect."""
+    """Stores that give up soon: 0.5 s for a statement, 0.25 more, and the least that libpq takes to connect."""
     monkeypatch.setattr(PostgresBackend, "statement_seconds", 0.5)
+    monkeypatch.setattr("reticent.stores.postgres._MARGIN_SECONDS", 0.25)
     monkeypatch.setattr("reticent.stores.postgres._CONNECT_SECONDS", 2)
+    monkeypatch.setattr("reticent.stores.postgres._REFUSED_SECONDS", 0.5)
 
 
 def check_came_back(clients: list[Client], back: float, outage: float) -> float:
@@ -87,17 +88,11 @@ def test_a_statement_is_not_waited_for_for_ever(postgres: PostgresServer) -> Non
     reports = [b"".join(map(layout.pack, make_reports(plan, 7, 10, seed))) for seed in range(3)]
     store.append({key: reports[0]})
     store.rounds()
-    with postgres.hung():
-        start = time.monotonic()
-        for work in (
-            store.ping,
-            store.rounds,
-            lambda: store.append({key: reports[1]}),
-            lambda: store.seal(key),
-        ):
-            with pytest.raises(StoreError, match=r"no answer for 1\.5 s|timeout"):
-                work()
-        assert time.monotonic() - start < 60  # tells a hang from a wait: 1.5 s each, or 2 s to connect
+    work = (store.ping, store.rounds, lambda: store.append({key: reports[1]}), lambda: store.seal(key))
+    with postgres.hung(), ThreadPoolExecutor(len(work)) as threads:
+        for given_up in [threads.submit(each) for each in work]:
+            with pytest.raises(StoreError, match=r"no answer for 0\.75 s|timeout"):
+                given_up.result(60)  # tells a hang from a wait: 0.75 s each, or 2 s to connect
     store.append({key: reports[1] + reports[2]})
     store.ping()
     assert store.seal(key)
@@ -300,19 +295,23 @@ def test_the_wait_ends(
 ) -> None:
     """With SIGTERM, or when it was long enough; then with one line that says why."""
     service = Service(tmp_path, usage(), store=f"postgresql://postgres@/nowhere?host={tmp_path}")
-    command = [str(Path(sys.executable).with_name("reticent")), "serve", *service.plan_files, "--listen"]
-    process = subprocess.Popen(
-        [*command, "127.0.0.1:0", "--store", service.store, "--wait-for-database", seconds],
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stderr is not None
+
+    def start() -> None:
+        with pytest.raises(AssertionError):
+            service.start("--wait-for-database", seconds)
+
+    starting = threading.Thread(target=start)
+    starting.start()
     if how is not None:
-        assert "waiting-for-database" in process.stderr.readline()
-        process.send_signal(how)
-    _, log = process.communicate(timeout=60)
-    assert process.returncode == code
-    assert ("cannot be opened" in log.splitlines()[-1]) if code else (log == "")
-    assert log.count("waiting-for-database") == (seconds == "0.5")
+        eventually(lambda: service.log_file.exists() and "waiting-for-database" in service.log)
+        assert service.stop(how) == code
+    starting.join(60)
+    assert service.process is not None
+    assert service.process.poll() == code
+    last = service.log.splitlines()[-1]
+    assert "cannot be opened" in last
+    assert ("waiting-for-database" in last) == (code == 0)
+    assert service.log.count("waiting-for-database") == (seconds != "0")
 
 
 @pytest.mark.parametrize(

@@ -84,10 +84,10 @@ def test_a_postgresql_whose_disk_is_full(
 def test_a_round_that_ends_on_a_full_disk_is_sealed_later_and_right(
     disk: Callable[[str], Any], tmp_path: Path, eventually: Callable[..., float], kind: str
 ) -> None:
-    """Rounds of two seconds: some end, and are due, while nothing can be written."""
+    """Rounds of a second: some end, and are due, while nothing can be written."""
     small = disk("40m")
     store = STORES[kind].format(small.folder)
-    plan = usage(round_length="2s", grace="1s")
+    plan = usage(round_length="1s", grace="1s")
     service = Service(tmp_path, plan, store=store).start("--clock-skew", "0")
     try:
         with at_work([service], patience=120) as clients:

@@ -178,6 +178,20 @@ def test_a_file_that_cannot_be_read_is_a_plan_error(tmp_path: Path) -> None:
         Plan.load(tmp_path / "bytes.toml")
 
 
+def test_the_problems_of_a_file_name_it(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(MEAN + "flp = 1\n")
+    with pytest.raises(PlanError, match=r"plan\.toml: metrics\.a\.flp: is not a key"):
+        Plan.load(tmp_path / "plan.toml")
+
+
+def test_edges_upside_down_are_one_problem() -> None:
+    """The other keys of the metric are known all the same."""
+    with pytest.raises(PlanError) as caught:
+        Plan.from_toml(HEAD + _explicit("[60, 5, 0]") + "bits = 2\n")
+    [problem] = caught.value.problems
+    assert problem.message == "expected at least three numbers that start at 0 and increase, got 60, 5, 0."
+
+
 @given(st.text(max_size=200) | st.text(max_size=80).map(lambda text: MEAN + text))
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_a_plan_or_a_list_of_problems(text: str) -> None:

@@ -73,7 +73,8 @@ class Client:
                 tried = True
                 time.sleep(0.05)
                 continue
-            if self.settled(reports, answer, tried):
+            is_lost = not tried and draw.random() < 0.1  # it is sent again, as when its answer is lost
+            if not is_lost and self.settled(reports, answer, tried):
                 return
             tried = True
             time.sleep(0.02)
@@ -117,18 +118,30 @@ def at_work(services: list[Service], patience: float = 60.0) -> Iterator[list[Cl
 
 
 def hammer(
-    services: list[Service], kills: int, disturb: Callable[[int], None] = lambda turn: None
+    services: list[Service],
+    kills: int,
+    disturb: Callable[[int], None] = lambda turn: None,
+    longest_pause: float = 0.3,
 ) -> list[Client]:
     """Clients at work while collectors die; returns them when every report has its answer."""
     draw = random.Random(len(services) + kills)
+
+    def go_on() -> None:
+        """Until each client has an answer again."""
+        before, end = [len(client.times) for client in clients], time.monotonic() + 60
+        while any(len(client.times) == count for client, count in zip(clients, before, strict=True)):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
     with at_work(services) as clients:
         for turn in range(kills):
-            time.sleep(draw.uniform(0.1, 0.8))
+            go_on()
+            time.sleep(draw.uniform(0, longest_pause))
             service = draw.choice(services)
             assert service.stop(signal.SIGKILL) == -signal.SIGKILL
             disturb(turn)
             service.start("--clock-skew", "0", port=service.port)
-        time.sleep(0.5)
+        go_on()
     return clients
 
 
@@ -188,4 +201,4 @@ def wait_until_sealed(service: Service, seconds: float = 30.0) -> None:
     end = time.monotonic() + seconds
     while any(each["state"] != "sealed" for each in service.get("/v1/rounds").json["rounds"]):
         assert time.monotonic() < end, service.get("/v1/rounds").body
-        time.sleep(0.2)
+        time.sleep(0.05)

@@ -20,6 +20,7 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
+from tests.shared.forked import Forked
 from tests.shared.reports import any_answers
 
 from reticent.collector import Limits, make_server
@@ -156,6 +157,8 @@ class Service:
 
     verb = "serve"
     listen_variable = "RETICENT_LISTEN"
+    fresh = sys.platform != "linux"
+    """Whether Python starts anew for it: needed where that is the subject."""
 
     def __init__(
         self, folder: Path, *plans: str, store: str | None = None, scheme: str = "http", **env: str
@@ -172,19 +175,23 @@ class Service:
         self.env = {"RETICENT_STORE": self.store, self.listen_variable: "127.0.0.1:0", **env}
         self.scheme = scheme
         self.host, self.port = "127.0.0.1", 0
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
 
     def start(self, *options: str, port: int | None = None) -> Service:
         inherited = {name: text for name, text in os.environ.items() if not name.startswith("RETICENT_")}
         listen = {} if port is None else {self.listen_variable: f"127.0.0.1:{port}"}
         begin = self.log_file.stat().st_size if self.log_file.exists() else 0
+        arguments, env = [self.verb, *self.plan_files, *options], {**inherited, **self.env, **listen}
         with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
-                [str(Path(sys.executable).with_name("reticent")), self.verb, *self.plan_files, *options],
-                env={**inherited, **self.env, **listen},
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            self.process = (
+                subprocess.Popen(
+                    [str(Path(sys.executable).with_name("reticent")), *arguments],
+                    env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                )
+                if self.fresh
+                else Forked(arguments, env, log.fileno(), min(2.0, self.plans[0].round_seconds / 10))
             )  # fmt: skip
-        for _ in range(1200):
+        for _ in range(6000):
             said = self.log_file.read_bytes()[begin:].decode()
             found = re.search(r"Listening on (https?)://127\.0\.0\.1:(\d+)\n", said)
             if found:
@@ -192,7 +199,7 @@ class Service:
                 self.port = int(found[2])
                 return self
             assert self.process.poll() is None, said
-            time.sleep(0.05)
+            time.sleep(0.01)
         raise AssertionError(said)
 
     @property
@@ -232,9 +239,9 @@ class Service:
     def raw(self, *parts: bytes, pause: float = 0.05, patience: float = 10.0) -> bytes:
         """All that is answered to bytes, until the server closes or is silent for a while."""
         with socket.create_connection((self.host, self.port), timeout=patience) as connection:
-            for part in parts:
+            for place, part in enumerate(parts):
+                time.sleep(pause if place else 0)
                 connection.sendall(part)
-                time.sleep(pause)
             said = b""
             try:
                 while more := connection.recv(1 << 16):

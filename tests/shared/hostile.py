@@ -13,7 +13,12 @@ Talk = Callable[[socket.socket], None]
 
 @contextmanager
 def listening(talk: Talk) -> Iterator[int]:
-    """A server on this machine that does the same with every connection; the port it is on."""
+    """
+    A server on this machine that does the same with every connection; the port it is on.
+
+    It closes when the client has: to close with a part of the request unread would reset the connection, and the
+    client might lose the answer.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -24,6 +29,9 @@ def listening(talk: Talk) -> Iterator[int]:
                     return
                 with connection, suppress(OSError):
                     talk(connection)
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(65_536):
+                        pass
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()

@@ -18,6 +18,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from reticent.stores import open_store
+
 NOBODY = 65534
 
 
@@ -38,6 +40,7 @@ class PostgresServer:
         self.folder, self.data = folder, folder / "data"
         self._user: dict[str, object] = {}
         self._numbers = count(1)
+        self._template = ""
         package = Path(package_spec.origin).parent
         if os.geteuid() == 0:
             self._user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
@@ -121,11 +124,19 @@ class PostgresServer:
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.folder}"
 
-    def new_database(self) -> str:
+    def new_database(self, template: str = "template1") -> str:
         name = f"test_{next(self._numbers)}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.url(name)
+
+    def new_store(self) -> str:
+        """A database with the tables of an empty store: to copy one takes a third of the time."""
+        if not self._template:
+            url = self.new_database()
+            open_store(url).close()
+            self._template = url.partition("?")[0].rpartition("/")[2]
+        return self.new_database(self._template)
 
 
 @contextmanager

@@ -69,9 +69,9 @@ class Cluster:
             time.sleep(0.1)
         raise AssertionError(log.read_text())
 
-    def has_shuffled(self, name: str) -> bool:
-        """Whether a worker holds results of tasks that others still need."""
-        return any((self.folder / name / "local").rglob("shuffle_*.data"))
+    def shuffled(self, name: str) -> set[Path]:
+        """The results of tasks that a worker holds for others."""
+        return set((self.folder / name / "local").rglob("shuffle_*.data"))
 
     def kill(self, name: str) -> None:
         """Kill a process and its executors, which are in its process group, at once."""

@@ -19,7 +19,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
     server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database()
+    return server.new_store()
 
 
 @pytest.fixture

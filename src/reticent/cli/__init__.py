@@ -23,10 +23,11 @@ def bare(arguments: Sequence[str]) -> int:
 
     if arguments[:1] == ["device"]:
         return device.main(arguments[1:])
-    named = f"reticent {arguments[0]}" if arguments else "reticent"
+    verb = arguments[0] if arguments else ""
+    extra = {"agent": "agent", "count": "lake", "sql": "lake"}.get(verb, "collector")
     sys.stderr.write(
-        f"{named} needs pip install 'reticent[cli]'. Without it only reticent device works: "
-        f"{', '.join(device.VERBS)}.\n"
+        f"{f'reticent {verb}'.strip()} needs packages that are not installed: pip install 'reticent[{extra}]'\n"
+        f"Without them reticent device works: {', '.join(device.VERBS)}.\n"
     )
     return 1
 

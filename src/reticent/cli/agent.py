@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reticent.device import Consent
 
 
-@click.command(short_help="OpenTelemetry metrics on loopback, into a device.")
+@click.command(short_help="Answer a plan with the OpenTelemetry metrics of this machine.")
 @click.argument("plan", metavar="PLAN", type=input_file)
 @click.option("--state", required=True, metavar="FILE", type=click.Path(dir_okay=False),
               help="The device's state file; created if it does not exist.")  # fmt: skip

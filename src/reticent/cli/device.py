@@ -50,7 +50,7 @@ class Verb(NamedTuple):
 
 def preview(given: argparse.Namespace) -> int:
     """
-    Show the exact bytes that the device with this STATE file would send next, and what each bit means.
+    Show the exact bytes of the next report, and what each bit means.
 
     \b
     Example:
@@ -65,7 +65,7 @@ def preview(given: argparse.Namespace) -> int:
 
 def receipt(given: argparse.Namespace) -> int:
     """
-    Show every report of the device with this STATE file, bit by bit, and what they reveal together.
+    Show every report, bit by bit, and what they reveal together.
 
     \b
     Example:
@@ -78,7 +78,7 @@ def receipt(given: argparse.Namespace) -> int:
 
 def status(given: argparse.Namespace) -> int:
     """
-    Show whether the device with this STATE file answers, why not, and what waits to be sent.
+    Show whether a device answers, why not, and what it has to send.
 
     \b
     Example:
@@ -90,9 +90,10 @@ def status(given: argparse.Namespace) -> int:
 
 def consent(given: argparse.Namespace) -> int:
     """
-    Show the consent in this STATE file, or set it: granted, denied, local (collect, show, never send) or unset.
+    Show the consent, or set it: granted, denied, local or unset.
 
-    Where the file holds no plan yet, or does not exist, give the program's plan with --plan.
+    With local, reports are made and shown, and never sent. Where the file holds no plan yet, or does not exist, give
+    the program's plan with --plan.
 
     \b
     Example:
@@ -106,7 +107,7 @@ def consent(given: argparse.Namespace) -> int:
 
 def pause(given: argparse.Namespace) -> int:
     """
-    Stop recording and sending on the device with this STATE file; remembered answers stay.
+    Stop recording and sending; remembered answers stay.
 
     \b
     Example:
@@ -118,7 +119,7 @@ def pause(given: argparse.Namespace) -> int:
 
 def resume(given: argparse.Namespace) -> int:
     """
-    End the pause of the device with this STATE file; the first round answered is the next one.
+    End a pause; the first round answered is the next one.
 
     \b
     Example:
@@ -130,7 +131,7 @@ def resume(given: argparse.Namespace) -> int:
 
 def forget(given: argparse.Namespace) -> int:
     """
-    Delete the remembered answers of the device with this STATE file, and all that is not sent yet.
+    Delete the remembered answers, and all that is not sent yet.
 
     New answers reveal more than the old ones repeated: this is for a device that changes hands. What
     was sent stays sent, and stays on the receipt. A consent of granted or local has to be given again.
@@ -151,7 +152,7 @@ def forget(given: argparse.Namespace) -> int:
 
 def check(given: argparse.Namespace) -> int:
     """
-    Check the device with this STATE file, and its plan and collector where they are given.
+    Check a device, and its plan and collector where they are given.
 
     The collector is sent an empty object: its refusal shows that address and key are right. Nothing is recorded or
     changed. Exit code 3 when there is a problem.
@@ -203,7 +204,8 @@ def run(verb: Verb, given: argparse.Namespace) -> int:
             getattr(sys, name).reconfigure(errors="replace")  # a terminal may not have every letter
     if not given.state.is_file() and (verb.needs_file or given.state.exists() or given.plan is None):
         sys.stderr.write(
-            f"Error: {given.state}: there is no such file.\n  Hint: give the state file that the program uses\n"
+            f"Error: {given.state}: there is no such file.\n  Hint: give the state file that the program uses; "
+            "a device makes none before consent, with DO_NOT_TRACK, in CI or in a container\n"
         )
         return 2
     code = verb.run(given)
@@ -325,6 +327,8 @@ Finding = tuple[str, str, str]
 
 
 def _check_state(state: Path) -> list[Finding]:
+    from reticent.device.transport import in_words
+
     try:
         with _opened(state) as device:
             shown = device.status()
@@ -335,7 +339,7 @@ def _check_state(state: Path) -> list[Finding]:
     findings += [("state", "note", reason) for reason in shown.reasons]
     findings += [("state", "note", f"{kind} × {count}") for kind, count in shown.notes.items()]
     if shown.last_outcome and shown.last_outcome != "accepted":
-        findings.append(("sending", "problem", f"the outcome of the last attempt: {shown.last_outcome}"))
+        findings.append(("sending", "problem", f"the last attempt: {in_words(shown.last_outcome)}"))
     return findings
 
 
@@ -370,12 +374,12 @@ def _check_plan(path: str, state: Path) -> list[Finding]:
 
 def _check_endpoint(endpoint: str, key: str | None) -> list[Finding]:
     from reticent.device import HttpTransport, Retry
+    from reticent.device.transport import in_words
 
     try:
         outcome = HttpTransport(endpoint, key).send(b"{}", 10.0)
     except ReticentError as error:
         return [("endpoint", "problem", str(error))]
     if isinstance(outcome, Retry):
-        fault = outcome.fault or "the collector asks to retry later"
-        return [("endpoint", "problem", f"reports would not arrive: {fault}")]
+        return [("endpoint", "problem", f"reports would not arrive: {in_words(outcome.fault)}")]
     return [("endpoint", "ok", f"a collector answers{' and accepts the key' if key else ''}")]

@@ -155,6 +155,9 @@ def ingest(
         finally:  # also when the rest cannot be taken, or Ctrl-C ends it
             for row in [] if as_json else summary.first:
                 click.echo(f"{row['where']}: {row['code']}: {row['reason']}", err=True)
+            if not as_json and Verdict.MALFORMED in summary.refused:
+                hint = "a line is a report in JSON, as reticent device preview shows it"
+                click.echo(f"  Hint: {hint}", err=True)
             show(as_json, summary.to_dict(), f"{summary}.")
     if summary.refused:
         found_problems()

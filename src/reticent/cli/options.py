@@ -32,7 +32,10 @@ def given_store(context: click.Context, parameter: click.Parameter, value: str |
     """A store by option, variable, or a file that a variable names: an address may hold a password."""
     file = os.environ.get("RETICENT_STORE_FILE")
     if value is None and file:
-        value = Path(file).read_text().strip()
+        try:
+            value = Path(file).read_text().strip()
+        except OSError as error:
+            raise ReticentError(f"RETICENT_STORE_FILE: {file}: {error.strerror}.") from error
     return value or None
 
 
@@ -52,7 +55,8 @@ def _either_store(context: click.Context, parameter: click.Parameter, value: str
 def _needed_store(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
     url = _either_store(context, parameter, value)
     if url is None:
-        raise click.MissingParameter(ctx=context, param=parameter)
+        example = "For example: --store sqlite:///reticent.db"
+        raise click.MissingParameter(example, ctx=context, param=parameter)
     return url
 
 
@@ -112,7 +116,8 @@ input_file = _InputFile(exists=True, dir_okay=False, path_type=Path)
 _store: dict[str, Any] = {
     "envvar": "RETICENT_STORE",
     "metavar": "URL",
-    "help": "sqlite:///PATH, postgresql://USER@HOST/DATABASE or lake:///FOLDER; or in file RETICENT_STORE_FILE.",
+    "help": "sqlite:///PATH, postgresql://USER@HOST/DATABASE or lake:///FOLDER; or RETICENT_STORE, or the file "
+    "that RETICENT_STORE_FILE names.",
 }
 store_option = click.option("--store", callback=_needed_store, **_store)
 

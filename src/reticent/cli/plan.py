@@ -36,18 +36,18 @@ POOR = 0.05
 """A half-width above this part of the range suggests another design."""
 
 
-@click.group()
+@click.group(short_help="Check, compare or export plans.")
 def plan() -> None:
     """Check a plan before it ships, compare two versions, or write one for other devices."""
 
 
-@plan.command()
+@plan.command(short_help="Show problems, privacy loss and accuracy of a plan.")
 @click.argument("path", metavar="PLAN", type=input_file)
 @click.option("--devices", type=click.IntRange(1, 10**12), default=100_000, show_default=True, metavar="N",
               help="Number of devices that answer a round.")  # fmt: skip
 @confidence_option
 @click.option("--rounds", type=click.IntRange(1, 10**9), metavar="N",
-              help="Length of any two histories; a year when left out.")  # fmt: skip
+              help="Rounds in each of any two histories; a year when left out.")  # fmt: skip
 @click.option(
     "--previous", type=input_file, metavar="PLAN", help="The version before: refuse silent changes."
 )
@@ -88,7 +88,7 @@ def check(
         found_problems()
 
 
-@plan.command()
+@plan.command(short_help="Show what changes from one plan to another.")
 @click.argument("before", metavar="BEFORE", type=input_file)
 @click.argument("after", metavar="AFTER", type=input_file)
 @as_json
@@ -127,7 +127,7 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
         found_problems()
 
 
-@plan.command()
+@plan.command(short_help="Write a plan as JSON for devices in other languages.")
 @click.argument("path", metavar="PLAN", type=input_file)
 def export(path: Path) -> None:
     """

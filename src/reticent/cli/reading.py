@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MOST_ROUNDS = 10_000
 """As many as a collector shows at once."""
 NO_REPORTS = "Devices send reports to reticent serve; reticent ingest takes them from a file."
+LATER = "After its grace a round is sealed, and all its reports are shown if they are enough."
 
 
 @click.command(short_help="List the rounds of a store, or seal them.")
@@ -102,15 +103,15 @@ def rounds(
     )
 
 
-@click.command()
+@click.command(short_help="Show estimates with their intervals and changes.")
 @options.selection_options(default=10, show_default=True)
 @as_json
 def estimate(store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any) -> None:
     """
     Show estimates with their intervals, latest first, and how each changed against the period before.
 
-    They come from a store or from a running collector. Each figure is for a day, unless --every is given.
-    Provisional figures can still change.
+    They come from a store or from a running collector. Each figure is for a day, unless --every is given, or the
+    plan's rounds are longer than a day or shorter than a minute. Provisional figures can still change.
 
     \b
     Example:
@@ -127,7 +128,9 @@ def estimate(store: str | None, url: str | None, key: str | None, as_json: bool,
     rows, withheld = answer["estimates"], Counter(row["reason"] for row in answer["withheld"])
     if not rows:
         reason = next(iter(withheld), "there are no reports for this selection")
-        show(as_json, whole, f"No estimates: {reason}.", *[NO_REPORTS] * (not withheld))
+        is_open = any(row["state"] == "open" for row in answer["withheld"])
+        advice = [LATER] * is_open if withheld else [NO_REPORTS]
+        show(as_json, whole, f"No estimates: {reason}.", *advice)
         return
     interval = f"{selection['confidence']:.0%} interval"
     shown = table("metric", "when", "segment", "estimate", interval, "change", "reports", "")

@@ -30,6 +30,8 @@ CONFIG = "reticent.config"
 """Where a context keeps the settings file, and its keys by the names of parameters."""
 WAIT_LOGGED_SECONDS = 5.0
 """Between two log lines while waiting for a database."""
+SEAL_SECONDS = 2.0
+"""Between two looks for rounds to seal."""
 
 
 def listening(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, int]:
@@ -308,7 +310,7 @@ def _serve(
             pages=dashboard,
             public=_public(options.public, loaded),
             allowed_origins=options.origins,
-            seal_every=2.0 if options.seals else None,
+            seal_every=SEAL_SECONDS if options.seals else None,
             worker=worker,
         )
         local = all(map(is_local, listeners)) if listeners else is_loopback(host)

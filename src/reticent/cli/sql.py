@@ -27,8 +27,8 @@ def sql(plan: Path, dialect: str, table: str, confidence: float, as_json: bool) 
 
     TABLE has the columns of a lake's files, and plan, version and round of its paths. Rounds whose grace is over are
     counted as a seal counts them, groups of fewer than min_reports reports are not shown, and the integers and
-    values are those of reticent estimate. Its intervals are Clopper-Pearson's, which SQL has no function for; the
-    query has Hoeffding's, which always hold and are about 1.2 to 1.6 times as wide. The column rule names them.
+    values are those of reticent estimate. Its intervals are not: SQL has no function for Clopper-Pearson intervals, so
+    the query has Hoeffding's, which always hold and are about 1.2 to 1.6 times as wide. The column rule names them.
 
     \b
     Example:

@@ -27,12 +27,12 @@ def _days(text: str) -> int:
     return int(number)
 
 
-@click.group()
+@click.group(short_help="Check, back up, repair or prune a store.")
 def store() -> None:
     """Check, back up, repair or prune a store, or write its table of results."""
 
 
-@store.command()
+@store.command(short_help="Check a store for damage and contradictions.")
 @store_option
 @as_json
 def check(store: str, as_json: bool) -> None:
@@ -125,7 +125,7 @@ def repair(store: str, plan: str | None, yes: bool, as_json: bool) -> None:
         found_problems()
 
 
-@store.command()
+@store.command(short_help="Show which sealed results are old, or remove them.")
 @store_option
 @plan_option
 @click.option(
@@ -184,7 +184,7 @@ def prune(
     show(as_json, answer, *[listed] * bool(rows), done, *stay)
 
 
-@store.command()
+@store.command(short_help="Write final figures into the table of results.")
 @store_option
 @click.option("--rebuild", is_flag=True, help="First empty the table, a period at a time.")
 @quiet

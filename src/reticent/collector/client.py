@@ -228,7 +228,10 @@ class Client:
                     "  Hint: set SSL_CERT_FILE to trust other certificates than the system's"
                 )
             case ssl.SSLError():
-                reason = "no TLS, or no secure version of it.\n  Hint: check the port"
+                reason = (
+                    "the server does not speak TLS, or no secure version of it.\n"
+                    "  Hint: check the port; a collector on this machine may be at http://"
+                )
             case socket.gaierror():
                 reason = f"the host {self._host} cannot be resolved."
             case TimeoutError():
@@ -236,9 +239,8 @@ class Client:
             case EOFError():
                 reason = "the connection was closed before the answer was complete."
             case OSError():
-                reason = (
-                    f"cannot connect: {os.strerror(error.errno) if error.errno else type(error).__name__}."
-                )
+                cause = os.strerror(error.errno) if error.errno else type(error).__name__
+                reason = f"cannot connect: {cause}.\n  Hint: check host and port, and that the collector runs"
             case _:
                 reason = "not a collector: the response is not HTTP/1.1."
         return reason

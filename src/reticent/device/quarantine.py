@@ -222,7 +222,10 @@ def check_header(path: str) -> None:
             # A page of a database has zeros in it; a text that quotes our tables has none.
             is_ours = not any(content) or (b"CREATE TABLE device (" in content and b"\0" in content)
     if not is_ours:
-        raise StateError(f"{path}: this is another program's file; give the device a file of its own.")
+        raise StateError(
+            f"{path}: this is another program's file; it was not changed.\n"
+            "  Hint: give the state file of a device, or a new name."
+        )
     if not is_whole or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise BrokenError("not a database")
     if int.from_bytes(header[60:64], "big") > LAYOUT:

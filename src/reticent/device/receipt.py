@@ -16,6 +16,7 @@ from reticent.device import ledger, outbox, plans
 from reticent.device.ledger import Entry, Epoch, HeldWindow
 from reticent.device.outbox import Past
 from reticent.device.schema import device_row
+from reticent.device.transport import in_words
 from reticent.frozen import frozen
 
 if TYPE_CHECKING:
@@ -332,7 +333,7 @@ class Status:
         if self.sends is False:
             lines.append("  no endpoint: reports are made on request and not sent")
         if self.last_attempt is not None:
-            lines.append(f"  last attempt to send: {_time(self.last_attempt)}, {self.last_outcome}")
+            lines.append(f"  last attempt to send: {_time(self.last_attempt)}, {in_words(self.last_outcome)}")
         if self.next_try is not None:
             lines.append(f"  next attempt: {_time(self.next_try)}")
         lines += [f"  attempts: {outcome} × {count}" for outcome, count in self.attempts.items()]

@@ -21,6 +21,25 @@ _TEMPORARY = {
 }
 """Statuses of the 4xx kind that may pass, with their fault: a key not known yet, a timeout, too many requests."""
 
+_REASONS = {
+    "no-key": "the collector wants a key",
+    "wrong-key": "the key is unknown or revoked, or is not an ingest key",
+    "bad-name": "the host has no address",
+    "refused": "the host refused the connection; is this the port of the collector, and does it run?",
+    "certificate": "the certificate is not trusted",
+    "not-https": "the other side does not speak TLS; is this the port for https?",
+    "wrong-path": "there is no collector at this path",
+    "not-a-collector": "another server answered, such as a login page",
+    "bad-answer": "the answer is not HTTP, or is too long",
+    "timeout": "no answer in time",
+    "network": "the network failed",
+    "too-busy": "the collector asks to come later: it is busy, or the clock of this device is ahead",
+    "server-error": "the collector, or a proxy before it, failed",
+    "transport": "the program's own transport failed",
+    "rejected": "the collector will never take it; reticent device receipt has the reason",
+}
+"""Why a report was not accepted, by the outcome of sending it."""
+
 
 @frozen()
 class Accepted:
@@ -39,17 +58,7 @@ class Retry:
     """
     It did not arrive, or not now; try again, after so many seconds if the collector said so.
 
-    `fault` says what went wrong, in the words of this list:
-
-        no-key, wrong-key         the collector wants a key, or another one
-        bad-name, refused         the host has no address, or nothing listens there
-        certificate, not-https    the certificate is not trusted, or the other side does not speak TLS
-        wrong-path                there is no collector at this path
-        not-a-collector           something else answers, a login page for instance
-        bad-answer                the answer is not HTTP, or too long
-        timeout, network          it took too long; the network failed in another way
-        too-busy, server-error    the collector asks to come later, or fails
-        transport                 a transport of the host's own raised
+    `fault` says what went wrong: a key of `_REASONS`.
     """
 
     after: float | None = None
@@ -150,21 +159,29 @@ def outcome(status: int, retry_after: str | None, content: bytes) -> Outcome:
     """
     What an answer of the collector means.
 
-    Only 202 is an acceptance: a hotel's login page answers 200 to anything. A missing path is a rejection where
-    the collector says so with a code of its own; otherwise it may not be the collector's.
+    Only 202 is an acceptance: a hotel's login page answers 200 to anything. 404 is a rejection where a collector does
+    not know the plan; otherwise the address may be wrong.
 
     >>> outcome(202, None, b""), outcome(503, "120", b"")
     (Accepted(), Retry(after=120.0, fault='server-error'))
     >>> outcome(400, None, b'{"code": "late"}'), outcome(404, None, b"<html>")
     (Rejected(code='late'), Retry(after=None, fault='wrong-path'))
+    >>> outcome(404, None, b'{"code": "unknown_plan"}'), outcome(404, None, b'{"code": "not_found"}')
+    (Rejected(code='unknown_plan'), Retry(after=None, fault='wrong-path'))
     """
     if status == 202:
         return Accepted()
     code = _code(content)
-    if 400 <= status < 500 and (status not in _TEMPORARY or (code and status in (404, 405))):
+    is_of_report = code not in ("", "not_found", "method_not_allowed")  # else it is about the address
+    if 400 <= status < 500 and (status not in _TEMPORARY or (is_of_report and status in (404, 405))):
         return Rejected(code or f"http-{status}")
     fault = _TEMPORARY.get(status, "server-error" if status >= 500 else "not-a-collector")
     return Retry(_seconds(retry_after), fault)
+
+
+def in_words(result: str) -> str:
+    """The outcome of sending a report, with its reason."""
+    return f"{result}: {_REASONS[result]}" if result in _REASONS else result
 
 
 def _is_host(host: str) -> bool:

@@ -21,9 +21,12 @@ def question(metric: Metric) -> str:
     >>> from reticent.plan import Metric
     >>> question(Metric("saves", OneBitMean(1, 100), unit="file", description="Files saved"))
     'Files saved: 0 to 100 file'
+    >>> question(Metric("saves", OneBitMean(1, 100), unit="file"))
+    '0 to 100 file'
     """
     top = f"{_number(metric.max_value)} {metric.unit}".strip()
-    return f"{metric.description or metric.name}: {metric.range_in_words(top)}"
+    asked = f"{metric.description}: " if metric.description else ""
+    return asked + metric.range_in_words(top)
 
 
 def how_answered(plan: Plan, metric: Metric) -> str:

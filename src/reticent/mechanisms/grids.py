@@ -27,9 +27,7 @@ class Grid:
         given = tuple(points)
         grid = tuple(whole_if_possible(exact(point, "grid")) for point in given)
         if len(grid) < 2 or grid[0] != 0 or any(a >= b for a, b in pairwise(grid)):
-            raise ParameterError(
-                "grid", "points that start at 0 and increase", [str(point) for point in given]
-            )
+            raise ParameterError("grid", "points that start at 0 and increase", ", ".join(map(str, given)))
         freeze(self, points=grid)
 
     @classmethod
@@ -105,9 +103,8 @@ class Buckets:
         exact_edges = tuple(whole_if_possible(exact(edge, "edges")) for edge in given)
         increasing = all(a < b for a, b in pairwise(exact_edges))
         if len(exact_edges) < 3 or exact_edges[0] != 0 or not increasing:
-            raise ParameterError(
-                "edges", "at least three numbers that start at 0 and increase", [str(edge) for edge in given]
-            )
+            expected = "at least three numbers that start at 0 and increase"
+            raise ParameterError("edges", expected, ", ".join(map(str, given)))
         freeze(self, edges=exact_edges, absent=absent)
 
     @classmethod

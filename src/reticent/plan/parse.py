@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -130,22 +131,20 @@ def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
     known = {added.name: added for added in MECHANISMS.values() if added.kind == _KINDS[kind]}
     asked: str | None = next(iter(known))
     mechanism: Mechanism | None = None
-    try:
+    scale: Grid | Buckets | None = None
+    with table.noting():
         scale = Buckets(range(len(labels) + 1), absent=True) if labels else _scale(table, kind)
-        if len(known) > 1:  # otherwise its name may be left out
-            table.require("mechanism", " or ".join(f'"{name}"' for name in known))
-            asked = table.choice("mechanism", list(known))
-        if asked is not None:
-            for other in known.values():
-                for key in other.keys:
-                    if key in table and key not in known[asked].keys:
-                        table.get(key)
-                        table.problem(
-                            key, "conflict", f"belongs to {other.name}, not to {asked}.", "remove it"
-                        )
+    if len(known) > 1:  # otherwise its name may be left out
+        table.require("mechanism", " or ".join(f'"{name}"' for name in known))
+        asked = table.choice("mechanism", list(known))
+    if asked is not None:
+        for other in known.values():
+            for key in other.keys:
+                if key in table and key not in known[asked].keys:
+                    table.get(key)
+                    table.problem(key, "conflict", f"belongs to {other.name}, not to {asked}.", "remove it")
+        with table.noting():
             mechanism = known[asked].from_table(table, epsilon, scale, f"{plan}/{name}")
-    except ParameterError as error:
-        table.problem(error.name, "parameter", f"expected {error.expected}, got {error.got}.", error.hint)
     table.finish()
     if mechanism is None or pick is None:
         return None
@@ -177,7 +176,7 @@ def _scale(table: TomlTable, kind: str) -> Grid | Buckets | None:
     if numbers:
         if (top or numbers[-1]) != numbers[-1]:
             table.expect("max_value", f"the last of {listed} ({numbers[-1]})", rule="conflict")
-        if not MIN_NUMBER <= numbers[-1] <= MAX_NUMBER:
+        if numbers == sorted(numbers) and not MIN_NUMBER <= numbers[-1] <= MAX_NUMBER:
             table.problem(listed, "range", "expected a last number from 1e-9 to 1e15.")
         return Grid(numbers) if is_mean else Buckets(numbers, absent)
     if listed in table:
@@ -278,6 +277,14 @@ class TomlTable:
     def problem(self, key: str, rule: str, message: str, hint: str = "") -> None:
         """Note a problem with a key."""
         self.problems.append(Problem(self.where(key) if key else self._place, rule, message, hint))
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note a `ParameterError` as a problem with the key it names."""
+        try:
+            yield
+        except ParameterError as error:
+            self.problem(error.name, "parameter", f"expected {error.expected}, got {error.got}.", error.hint)
 
     def expect(self, key: str, expected: str, hint: str = "", rule: str = "type") -> None:
         """Note that a key holds something else than expected."""

@@ -81,7 +81,10 @@ class Plan:
             raise PlanError([problem]) from None
         except OSError as error:
             raise PlanError([Problem(str(path), "file", f"cannot be read: {error.strerror}.")]) from None
-        return cls.from_toml(text)
+        try:
+            return cls.from_toml(text)
+        except PlanError as error:
+            raise PlanError(error.problems, f"{path}: ") from None
 
     @classmethod
     def from_toml(cls, text: str) -> Plan:

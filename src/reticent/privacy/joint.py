@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 from math import comb
 from typing import Literal
@@ -219,14 +220,15 @@ def loss_of_window(
 def _largest(members: Sequence[Mechanism], limit: Number, size: int) -> float:
     if not size:
         return 0.0
-
-    def joint(chosen: Sequence[Mechanism]) -> float:
-        return joint_limit_loss(chosen, [Flip(0)] * len(chosen), limit)
-
     alike = len({(Fraction(member.max_value), member.epsilon) for member in members}) == 1
     if alike:
-        return joint(members[:size])
+        return _joint(tuple(members[:size]), limit)
     if comb(len(members), size) <= MOST_SUBSETS:
-        return max(joint(chosen) for chosen in combinations(members, size))
+        return max(_joint(chosen, limit) for chosen in combinations(members, size))
     ordered = sorted((loss_per_round(mechanism, Flip(0)) for mechanism in members), reverse=True)
-    return min(compose(ordered[:size]), joint(members))
+    return min(compose(ordered[:size]), _joint(tuple(members), limit))
+
+
+@lru_cache(maxsize=1024)
+def _joint(members: tuple[Mechanism, ...], limit: Number) -> float:
+    return joint_limit_loss(members, [Flip(0)] * len(members), limit)

@@ -114,9 +114,10 @@ class SqliteBackend(SqlBackend):
             hint = ""
             if "not a database" in str(error):
                 hint = "\n  Hint: give the file that reticent serve uses"
-            elif "readonly" in str(error):
+            elif "readonly" in str(error) or isinstance(error, PermissionError):
                 hint = "\n  Hint: this user must be able to write the file and its folder"
-            raise StoreError(f"{self.url}: {doing}{error}{hint}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise StoreError(f"{self.url}: {doing}{reason}{hint}") from error
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:

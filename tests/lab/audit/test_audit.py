@@ -49,11 +49,10 @@ def test_two_hundred_honest_clients_are_not_flagged(plans: dict[str, Plan]) -> N
         assert result.problems == []
 
 
-@pytest.mark.parametrize("number", range(10))
-def test_honest_clients_are_not_flagged(plans: dict[str, Plan], number: int) -> None:
-    """The short form of the one above: declared false alarm 1e-5 over all ten."""
-    name = ["mean", "group of two", "hadamard", "two bits", "mixed"][number % 5]
-    assert audit(plans[name], client=CoreClient(seed=str(number)), reports=3_000).problems == []
+@pytest.mark.parametrize("name", ["mean", "group of two", "hadamard", "two bits", "mixed"])
+def test_honest_clients_are_not_flagged(plans: dict[str, Plan], name: str) -> None:
+    """The short form of the one above: declared false alarm 5e-6 over all five."""
+    assert audit(plans[name], client=CoreClient(seed=name), reports=3_000).problems == []
 
 
 CAUGHT_WITH_FEW = [
@@ -61,21 +60,21 @@ CAUGHT_WITH_FEW = [
     ("redraws_on_each_call", "mean without flips", 5_000, 4, {"a round asked again gives the same bytes"}),
     ("redraws_each_round", "mean without flips", 5_000, 10,
      {"without flips, remembered bits stay the same"}),
-    ("redraws_each_round", "mean", 60_000, 10, {"saves: constant, 10 rounds"}),
-    ("forgets_the_flip", "mean", 12_000, 2, {"saves: one round"}),
+    ("redraws_each_round", "mean", 30_000, 10, {"saves: constant, 10 rounds"}),
+    ("forgets_the_flip", "mean", 4_000, 2, {"saves: one round"}),
     ("a_tenth_too_much", "mean without flips", 40_000, 1, {"saves: one round"}),
     ("silent_at_nothing", "mean", 8_000, 4,
      {"report: silence", "other values change only the bits"}),
     ("seldom_silent", "mean", 8_000, 4, {"report: silence", "other values change only the bits"}),
     ("id_tells", "mean", 8_000, 4, {"report: bits of the id", "other values change only the bits"}),
     ("size_tells", "mean", 8_000, 4, {"report: size of a report", "other values change only the bits"}),
-    ("one_draw_for_all_cells", "mean without flips", 100_000, 2, {"saves: same pattern, width 2, returning"}),
+    ("one_draw_for_all_cells", "mean without flips", 50_000, 2, {"saves: same pattern, width 2, returning"}),
     ("one_draw_for_all_metrics", "group without flips", 10_000, 1,
      {"group apps: one round", "app0 and app1: dependent answers"}),
-    ("one flip for ever", "mean", 30_000, 10, {"saves: switched, not constant, 2 rounds"}),
-    ("one flip for four rounds", "mean", 30_000, 10, {"saves: switched, not constant, 2 rounds"}),
+    ("one flip for ever", "mean", 21_000, 10, {"saves: switched, not constant, 2 rounds"}),
+    ("one flip for four rounds", "mean", 21_000, 10, {"saves: switched, not constant, 2 rounds"}),
     ("no flip at a change", "mean", 60_000, 4, {"saves: one round, in which the value changes"}),
-    ("only the latest class", "mean without flips", 10_000, 4,
+    ("only the latest class", "mean without flips", 4_000, 4,
      {"without flips, remembered bits stay the same"}),
     ("shared alpha", "group without flips", 30_000, 1, {"app0 and app1: dependent answers"}),
 ]  # fmt: skip

@@ -20,7 +20,7 @@ def test_an_honest_client_attains_its_claims_and_is_not_flagged(
     plans: dict[str, Plan], name: str, one: float, two: float
 ) -> None:
     """Declared false alarm: 1e-6 per audit. The seed is fixed."""
-    result = audit(plans[name], client=CoreClient(seed="1"), reports=6_000, rounds=3)
+    result = audit(plans[name], client=CoreClient(seed="1"), reports=3_000, rounds=3)
     losses = {loss.what: loss for loss in result.exact if loss.subject == "whole plan"}
     touched = {1: 3, 2: 2}[plans[name].answers.window]  # windows of three rounds in a row
     for what, figure in ((ONE, one), (TWO, two), ("any two histories, 3 rounds", touched * one)):
@@ -47,17 +47,20 @@ CAUGHT = [
 ]  # fmt: skip
 
 
+MANY = {"memo remembered", "half too much"}  # what takes more reports to tell
+
+
 @pytest.mark.parametrize(("twist", "plan", "faults"), CAUGHT)
 def test_a_client_that_breaks_a_rule_is_caught(
     plans: dict[str, Plan], crooked: Callable, flagged: Callable, twist: str, plan: str, faults: set[str]
 ) -> None:
-    result = audit(plans[plan], client=crooked(twist), reports=6_000)
+    result = audit(plans[plan], client=crooked(twist), reports=6_000 if twist in MANY else 2_000)
     assert faults <= flagged(result)
     assert result.verdict == "above claim"
 
 
 def test_the_honest_twist_is_honest(plans: dict[str, Plan], crooked: Callable) -> None:
-    assert audit(plans["sampled"], client=crooked("honest in windows"), reports=8_000).problems == []
+    assert audit(plans["sampled"], client=crooked("honest in windows"), reports=6_000).problems == []
 
 
 def test_whole_devices_answer_once_in_a_window(plans: dict[str, Plan]) -> None:

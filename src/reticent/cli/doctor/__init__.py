@@ -18,7 +18,7 @@ _file = click.Path(path_type=Path)
 
 @click.command(short_help="Check an installation, and tell what to fix.")
 @click.option("--store", envvar="RETICENT_STORE", callback=given_store, metavar="URL",
-              help="A store to check; RETICENT_STORE_FILE may hold it.")  # fmt: skip
+              help="A store to check; or RETICENT_STORE, or the file that RETICENT_STORE_FILE names.")  # fmt: skip
 @click.option("--plan", type=_file, metavar="PLAN", help="A plan to check.")
 @click.option("--endpoint", metavar="URL", help="A collector, as devices reach it.")
 @click.option("--state", type=_file, metavar="STATE", help="A device's state file.")

@@ -90,7 +90,7 @@ def of_extra(extra: str, libraries: tuple[Requirement, ...]) -> Check:
 
 
 VERBS = {
-    "cli": "every verb but device",
+    "cli": "every command but device",
     "estimates": "plan check, estimate, export, design, simulate, audit",
     "collector": "serve, demo, keys, rounds, estimate, export, store",
     "postgres": "--store postgresql://…",
@@ -98,10 +98,11 @@ VERBS = {
     "spark": "count --engine spark",
     "lab": "pictures with --out",
     "arrow": "export to .parquet",
-    "otel": "no verb: the OpenTelemetry exporter",
+    "otel": "the OpenTelemetry exporter in a program",
     "agent": "agent",
+    "frames": "sql, and reticent.frames in a program",
 }
-"""Which verbs need an extra."""
+"""What needs an extra."""
 MODULES = {"prometheus-client": "prometheus_client", "opentelemetry-sdk": "opentelemetry",
            "opentelemetry-proto": "opentelemetry.proto", "protobuf": "google"}  # fmt: skip
 """What a distribution is imported as, where the two names differ."""

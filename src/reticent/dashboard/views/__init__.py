@@ -45,11 +45,11 @@ class View:
 _LEADS = {
     "mean": "",
     "histogram": "median of devices",
-    "choice": "devices that chose:",
+    "choice": "devices that chose a label:",
     "flag": "devices where it happened:",
 }
 _LEAD_OF_PRESENT = "median of devices with a value"
-TRENDS = {"mean": "mean", "histogram": "median", "choice": "share that chose", "flag": "share"}
+TRENDS = {"mean": "mean", "histogram": "median", "choice": "share that chose a label", "flag": "share"}
 """What is followed from round to round, by kind."""
 
 

@@ -149,7 +149,7 @@ def _sections(health: Health, uneven: Sequence[Result] | None) -> dict[str, list
         Row(
             "Rejected",
             with_share(health.refused),
-            "Other refused requests, or reports of a batch. The table below lists the reasons, late included.",
+            "Other rejected requests, or reports of a batch. The table below lists the reasons, late ones included.",
             "it is above 1 %: an old plan in the field, a wrong key, or a client that probes the interface.",
             health.share(health.refused) > 0.01,
         ),
@@ -226,7 +226,7 @@ _SLOTS = {
     "accepted": ("Accepted", "reports per 10 minutes", 0),
     "duplicate": ("Duplicate", "reports that were stored already, per 10 minutes", 4),
     "late": ("Late", "reports after the grace of their round, per 10 minutes", 1),
-    "refused": ("Refused", "requests or reports refused for other reasons, per 10 minutes", 3),
+    "refused": ("Rejected", "requests or reports rejected for other reasons, per 10 minutes", 3),
     "seal_delay": ("Seal delay", "seconds from the end of the grace to the seal, longest per 10 minutes", 2),
 }
 """Each series of the last day: its name, what it counts, its colour."""

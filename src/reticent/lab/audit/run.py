@@ -257,10 +257,12 @@ def _devices(plan: Plan, worlds: Sequence[World], reports: int) -> list[int]:
 def _processes(workers: int) -> Iterator[Executor]:
     """Processes that ignore interrupts: the audit is interrupted, and ends them."""
     hears = threading.current_thread() is threading.main_thread()
-    with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), get_context("spawn")) as pool:
+    count = min(workers, os.cpu_count() or 1)
+    with ProcessPoolExecutor(count, get_context("spawn")) as pool:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN) if hears else None
         try:
-            pool.submit(os.getpid)  # the first task starts all processes, which inherit what is ignored
+            for _ in range(count):  # a task that finds no process idle starts one, which inherits it
+                pool.submit(os.getpid)
         finally:
             if hears:
                 signal.signal(signal.SIGINT, before)

@@ -424,7 +424,7 @@ def _tables(execute: Callable[[str], Iterable[Row]]) -> int:
 
 def _make_file(path: Path) -> None:
     """An empty file for its owner alone. An existing file is not opened: closing it would drop its locks."""
-    made = [folder for folder in path.absolute().parents if not folder.is_dir()]
+    made = [folder for folder in path.absolute().parents if not folder.is_dir() and os.name == "posix"]
     path.parent.mkdir(parents=True, exist_ok=True)
     for folder in made:  # SQLite syncs the folder of its file, and none above
         descriptor = os.open(folder.parent, os.O_RDONLY)

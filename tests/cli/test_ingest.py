@@ -7,6 +7,7 @@ import os
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -121,6 +122,19 @@ def test_bad_records_of_a_packed_batch_are_named(run: Run, url: str, tmp_path: P
     bare = Plan.from_toml(BARE)
     file.write_bytes(to_packed(make_reports(bare, bare.round_at(time.time()), 5), bare))
     assert answer(run("ingest", file, "--store", url, "--json"))["refused"] == {"unknown_plan": 5}
+
+
+def test_a_round_that_takes_nothing_is_said(run: Run, url: str, tmp_path: Path) -> None:
+    file, reports = tmp_path / "reports.ndjson", make_reports(PLAN, NOW, 20)
+    file.write_bytes(to_ndjson(reports[:10]))
+    assert run("ingest", file, "--store", url).exit_code == 0
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as database:
+        database.execute("DROP TABLE records_1")
+    file.write_bytes(to_ndjson(reports))
+    result = run("ingest", file, "--store", url)
+    assert result.exit_code == 1
+    assert result.stdout == "0 accepted, 0 duplicate, 0 late, 0 refused.\n"
+    assert f"round {NOW} of {PLAN.name} version 1 is damaged" in result.stderr
 
 
 def test_strict_stops_at_the_first_block_with_a_bad_line(run: Run, url: str, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,26 @@ def test_rounds_are_listed_and_sealed_when_due(url: str) -> None:
     assert after["sealed"] == 1
     assert [each["state"] for each in after["rounds"]] == ["open", "sealed"]
     assert "sealed" in run("rounds", "--store", url).output
+
+
+def test_a_damaged_round_keeps_no_other_from_its_seal(url: str) -> None:
+    store, layout = open_store(url), Layout(PLAN)
+    fleet = SdkFleet(PLAN, 300, seed=2)
+    reports = fleet.reports(101, {metric.name: VALUES for metric in PLAN.metrics})
+    store.append({RoundKey(PLAN.name, 1, 101): b"".join(map(layout.pack, reports))})
+    store.close()
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
+        database.execute("DROP TABLE records_1")
+    sealing = run("rounds", "--store", url, "--seal")
+    assert sealing.exit_code == 1
+    assert f"round 100 of {PLAN.name} version 1 is damaged" in sealing.output
+    states = {
+        row["round"]: row["state"]
+        for row in json.loads(run("rounds", "--store", url, "--json").stdout)["rounds"]
+    }
+    assert states == {900_000: "open", 101: "sealed", 100: "damaged"}
+    with closing(open_store(url)) as store:
+        assert [period.every for period in store.backend.written(PLAN.name)].count("round") == 1
 
 
 def test_estimates_are_those_of_the_reports(url: str) -> None:

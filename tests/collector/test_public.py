@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
@@ -223,6 +224,18 @@ def test_a_crowd_is_answered_from_memory(
     monkeypatch.setattr(Results, "periods", never)
     monkeypatch.setattr(Results, "plans", never)
     assert {service.get(path).status for path in PUBLISHED * 3} == {200}
+
+
+def test_an_answer_is_made_anew_after_a_minute(
+    published: tuple[Any, Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, _ = published
+    assert service.get("/public/app-usage.toml").status == 200
+    calls, real, later = [], Results.plan, time.monotonic() + 60
+    monkeypatch.setattr(Results, "plan", lambda results, name: (calls.append(name), real(results, name))[1])
+    assert (service.get("/public/app-usage.toml").status, calls) == (200, [])
+    monkeypatch.setattr("reticent.dashboard.public.time.monotonic", lambda: later)
+    assert (service.get("/public/app-usage.toml").status, calls) == (200, ["app-usage"])
 
 
 def test_a_crowd_leaves_room_for_those_with_a_key(

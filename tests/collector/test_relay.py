@@ -209,6 +209,16 @@ def test_with_few_reports_a_batch_holds_those_that_came_meanwhile() -> None:
     ]
 
 
+def test_a_batch_goes_on_in_another_order() -> None:
+    body = to_packed(make_reports(PLAN, NOW, 30), PLAN)
+    with Recorder() as recorder, relaying(recorder.url, batch=30) as relay:
+        assert relay.post(body, PACKED).status == 202
+    (request,) = recorder.requests
+    passed_on = request.partition(b"\r\n\r\n")[2]
+    assert sorted(passed_on) == sorted(body)
+    assert passed_on != body  # one order in 30! is the same
+
+
 def rejected_as_uniform(shuffle: Callable[[list[int]], list[int]], draws: int = 12_000) -> bool:
     """Whether the orders of four things are not equally likely; a false alarm in a million runs."""
     counts = Counter(tuple(shuffle([0, 1, 2, 3])) for _ in range(draws))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import re
@@ -249,6 +250,34 @@ def test_an_end_under_load_loses_nothing_that_was_acknowledged(tools: Any, tmp_p
 
 
 # What it says
+
+
+def test_an_end_commits_what_is_queued_before_it_closes_the_store(
+    tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the server did: here there is none."""
+    plan, url = Plan.from_toml(tools.usage()), f"sqlite:///{tmp_path / 'store.db'}"
+    store = open_store(url)
+    append, answers = store.append, []
+    monkeypatch.setattr(store, "append", lambda records: (time.sleep(0.2), append(records))[1])
+
+    async def live() -> None:
+        app = Collector([plan], store)
+        to_app: asyncio.Queue[Any] = asyncio.Queue()
+        from_app: asyncio.Queue[Any] = asyncio.Queue()
+        task = asyncio.create_task(app({"type": "lifespan"}, to_app.get, from_app.put))
+        await to_app.put({"type": "lifespan.startup"})
+        assert (await from_app.get())["type"] == "lifespan.startup.complete"
+        host, kind = (b"host", b"localhost"), (b"content-type", b"application/json")
+        (report,) = tools.make_reports(plan, plan.round_at(time.time()), 1)
+        assert app.ingest is not None
+        app.ingest.take(app.ingest.admit([host, kind]), to_json(report), answers.append)
+        await to_app.put({"type": "lifespan.shutdown"})
+        await task
+
+    asyncio.run(live())
+    assert [answer.status for answer in answers] == [202]
+    assert open_store(url).load_open_rounds() == 1
 
 
 def test_the_log_tells_nothing_about_anybody(tools: Any, tmp_path: Path) -> None:

@@ -91,6 +91,19 @@ def test_what_is_shown_of_an_open_period_follows_its_reports_and_its_seal(
     assert seen("day") == (130, "sealed")
 
 
+def test_a_change_is_shown_once_the_round_before_is_sealed_too(make_world: Callable[..., World]) -> None:
+    """A damaged round is sealed after the next one, when it is repaired."""
+    world = make_world(MINUTES)
+    last = world.plan.round_at(world.now) - 1
+    fleet = SdkFleet(world.plan, 40, seed=3)
+    for number in (last - 1, last):
+        world.answer(fleet, number, {"minutes": [100] * 40}, seal=number == last)
+    path = f"{METRIC}/minutes.json?every=round"
+    assert world.get(path).json()["change"] is None
+    world.store.seal(RoundKey("app-usage", 1, last - 1))
+    assert world.get(path).json()["change"] is not None
+
+
 def test_memory_is_bounded() -> None:
     cache: LruCache[int] = LruCache(most=3)
     for key in range(5):

@@ -21,7 +21,7 @@ from tests.shared.collectors import Service, in_thread, make_keys, make_reports,
 
 from reticent.collector import Collector
 from reticent.plan import Plan
-from reticent.reports import Report
+from reticent.reports import Report, to_ndjson
 from reticent.stores import Layout, RoundKey, StoreGoneError, create_key, open_store
 
 PLAN = Plan.from_toml(usage())
@@ -179,6 +179,18 @@ def test_a_commit_is_not_acknowledged_when_the_files_go_during_it(
         with pytest.raises(StoreGoneError, match="no more reports are acknowledged"):
             store.append({key: group})
     store.close()
+
+
+def test_reports_on_a_round_whose_table_was_dropped_are_not_acknowledged(tmp_path: Path) -> None:
+    path, earlier = tmp_path / "store.db", PLAN.round_at(time.time()) - 1
+    with in_thread(Collector([PLAN], open_store(f"sqlite:///{path}"))) as service:
+        assert service.send(reports(1)[0]).status == 202
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("DROP TABLE records_1")
+        assert [service.send(report).status for report in reports(2, "new")] == [503] * 2
+        assert service.send(make_reports(PLAN, earlier, 1)[0]).status == 202, "other rounds are served"
+        both = [*reports(2, "batch"), *make_reports(PLAN, earlier, 2)]
+        assert service.post(to_ndjson(both), "application/x-ndjson").status == 503
 
 
 def test_files_that_are_back_do_not_make_it_go_on(tmp_path: Path) -> None:

@@ -95,6 +95,14 @@ def test_nothing_is_acknowledged_once_what_was_acknowledged_is_gone(
     assert "Traceback" not in log
 
 
+def test_the_first_report_of_a_round_goes_to_no_other_lake(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    with in_thread(Collector([PLAN], open_store(f"lake:///{lake}"))) as service:
+        replace_by_a_new_lake(lake)
+        check_gone(service)
+    assert not (lake / "reports").exists()
+
+
 def check_gone(service: Service) -> None:
     """Neither new reports nor those that were acknowledged before."""
     assert [service.send(report).status for report in [*reports(2, "last"), reports(1)[0]]] == [503] * 3

@@ -8,6 +8,8 @@ are taken again sooner than it was away.
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -285,6 +287,40 @@ def test_a_start_waits_for_its_database(
     assert service.send(make_reports(service.plans[0], service.now(service.plans[0]), 1)[0]).status == 202
     assert service.stop() == 0
     assert "Traceback" not in service.log
+
+
+OPENING = """
+import os, signal, weakref
+import reticent.stores
+
+class Thing:
+    pass
+
+def ask_to_stop(_):
+    os.kill(os.getpid(), signal.SIGTERM)
+    for _ in range(1000):
+        pass
+
+def open_store(url):
+    thing = Thing()
+    watched = weakref.ref(thing, ask_to_stop)
+    del thing  # exceptions of a callback are ignored, as are those in the middle of an import
+    os._exit(7)
+
+reticent.stores.open_store = open_store
+from reticent.cli import main
+main()
+"""
+
+
+def test_sigterm_ends_a_start_wherever_it_is(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(usage())
+    command = ["serve", "plan.toml", "--store", "sqlite:///store.db", "--listen", "127.0.0.1:0"]
+    done = subprocess.run(
+        [sys.executable, "-c", OPENING, *command],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,8 @@ def test_a_damaged_round_is_set_aside_until_it_is_repaired(
     assert final is not None
     assert (final.reports, list(final.left_out)) == (50 if late else 150, [path.name])
     assert open_store(store.url).verify() == []
+    assert collector.prune(KEY)
+    assert not list((tmp_path / "lake").glob("damaged/**/*.parquet")) or damage == "a folder"
 
 
 def test_a_part_that_is_lost_or_a_list_that_is_damaged_is_repaired(store: RoundStore, tmp_path: Path) -> None:
@@ -287,6 +289,8 @@ def test_damaged_counts_are_said_and_nothing_else_is_disturbed(store: RoundStore
             fresh.counts(KEY)
         assert fresh.append({other: group(0, 6)})[other].duplicate >= 5
         assert fresh.unsealed() == [other]
+    assert fresh.prune(KEY), "old results can be removed whatever is in them"
+    assert [info.key for info in open_store(store.url).rounds()] == [other]
 
 
 def test_a_file_where_the_folder_of_a_round_should_be(store: RoundStore, tmp_path: Path) -> None:
@@ -356,6 +360,23 @@ def test_a_lost_part_of_a_closing_round_is_missed(store: RoundStore, tmp_path: P
         store.seal(KEY)
     assert store.verify() == [f"{folder_of(KEY)}/{names[0]}: is gone, and its reports with it"]
     assert store.seal(KEY, skip_bad=True)
+
+
+def test_a_closing_round_that_lost_all_its_parts_is_missed(store: RoundStore, tmp_path: Path) -> None:
+    store.append({KEY: group(0, 3)})
+    store.backend.close_round(KEY)
+    path = the_part(store, tmp_path)
+    gone = f"{folder_of(KEY)}/{path.name}: is gone, and its reports with it"
+    path.unlink()
+    other = open_store(store.url)
+    assert other.unsealed() == [KEY], "a collector tries to seal it, and logs why it cannot"
+    assert [(info.state, info.damage) for info in other.rounds()] == [("closing", gone)]
+    path.parent.rmdir()
+    assert other.verify() == [gone]
+    path.parent.mkdir()
+    assert other.repair(KEY, dry=False) is not None
+    assert (other.seal(KEY), other.rounds()) == (True, [RoundInfo(KEY, "sealed", 0)])
+    assert other.verify() == []
 
 
 def test_a_part_that_is_out_of_reach_is_not_left_out(plan: Plan) -> None:

@@ -7,6 +7,7 @@ At each operation on files that one of them does, another does all of its own wo
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.shared.lakes import (
 )
 from tests.shared.writers import KEY
 
+from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import LakeBackend, RoundStore, open_store
 from reticent.stores.lake import folder_of
@@ -129,6 +131,22 @@ def test_another_seal_anywhere_in_a_seal(plan: Plan) -> None:
         bay.check()
 
 
+def test_a_seal_and_a_prune_anywhere_in_a_seal(plan: Plan) -> None:
+    """What was pruned is never there again, however long another process took to count it."""
+    for place in range(1, every_step(plan, sealing) + 1):
+        bay = Bay(plan)
+
+        def other(bay: Bay = bay) -> None:
+            store = bay.other()
+            store.seal(KEY)
+            assert store.prune(KEY)
+
+        with suppress(StoreError):  # its parts are gone
+            meanwhile(bay, place, sealing, other)
+        assert bay.other().rounds() == []
+        assert [path for path in bay.files.files if path.startswith("counts/")] == []
+
+
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """Merge four parts at a time, so that all steps of it can be tried."""
@@ -177,6 +195,26 @@ def test_a_merge_anywhere_in_a_seal_or_a_count(plan: Plan, few: int, work: str) 
         if work == "counts":
             assert result[()]["minutes"].devices in (50, 50 + len(NEW))
         bay.check()
+        place, reached = place + 1, bool(happened)
+    assert place > 10
+
+
+def test_a_merge_and_the_start_of_a_seal_anywhere_in_a_count(plan: Plan, few: int) -> None:
+    """Parts that were merged before the list was frozen are not missed."""
+    place, reached = 1, True
+    while reached:
+        bay, happened = Bay(plan), []
+        other = bay.other()
+        for number in range(few - 1):
+            bay.append(other, range(100 + 10 * number, 110 + 10 * number))
+        bay.watched.steps = 0
+
+        def merge(bay: Bay = bay, other: RoundStore = other, happened: list[bool] = happened) -> None:
+            happened.append(bay.append(other, NEW))
+            other.backend.close_round(KEY)
+
+        result: Any = meanwhile(bay, place, lambda bay: bay.store.backend.count(KEY), merge)
+        assert result.reports in (50, 50 + len(NEW))
         place, reached = place + 1, bool(happened)
     assert place > 10
 

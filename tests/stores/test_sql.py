@@ -52,6 +52,39 @@ def test_a_closing_round_takes_nothing_and_anyone_may_finish_it(
         assert bench.states(each) == {key: ("sealed", 300)}
 
 
+def test_a_reader_ends_when_the_seal_of_its_round_fails_meanwhile(
+    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A closing round in memory takes nothing more: what others stored is not read for it over and over."""
+    key, reports, readings = bench.key(7), bench.reports(10), []
+    bench.append(reports)
+    bench.append(bench.reports(10), bench.open())
+    groups = store.backend.groups
+
+    def watched(key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
+        for some in groups(key, seen):
+            readings.append(some)
+            assert len(readings) < 5
+            if len(readings) == 1:
+                with pytest.raises(StoreError, match="the power went out"):
+                    store.seal(key)
+            yield some
+
+    interrupted(store, monkeypatch)
+    monkeypatch.setattr(store.backend, "groups", watched)
+    assert store.counts(key) == bench.expected(reports)
+
+
+def test_rounds_are_locked_in_one_order(
+    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two collectors that open the same rounds at once do not wait for each other."""
+    put, orders = store.backend.put, []
+    monkeypatch.setattr(store.backend, "put", lambda groups: (orders.append(list(groups)), put(groups))[1])
+    bench.append([*bench.reports(1, 9), *bench.reports(1, 7), *bench.reports(1, 8)])
+    assert orders == [[bench.key(7), bench.key(8), bench.key(9)]]
+
+
 def test_what_this_process_stored_is_not_read_again(
     bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

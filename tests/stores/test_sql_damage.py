@@ -176,12 +176,38 @@ def test_pages_that_cannot_be_read_lose_only_what_is_on_them(bench: Bench, url: 
         assert sum(counts["minutes"].devices for counts in store.counts(key).values()) == repair.readable
         assert bench.append(kept, store)[key] == Appended(duplicate=len(kept))
         assert store.seal(key)
-        assert execute(store, "SELECT count(*) FROM sqlite_master WHERE name = 'damaged_2'") == [(1,)]
+        assert execute(store, "SELECT count(*) FROM sqlite_master WHERE name = 'damaged_2_1'") == [(1,)]
         assert store.prune(key)
         assert key not in [info.key for info in store.rounds()]
         store.close()
         for file in path.parent.glob("store.db-*"):
             file.unlink()
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_a_round_that_was_repaired_can_be_repaired_again(bench: Bench, url: str) -> None:
+    """Of a failing disk, more pages go bad; all that was replaced is kept until the round is pruned."""
+    path, key = Path(url.removeprefix("sqlite:///")), bench.key(7)
+    groups = [bench.reports(30) for _ in range(40)]
+    for group in groups:
+        bench.append(group)
+    for _ in range(3):
+        bench.store.close()
+        whole = path.read_bytes()
+        page = next(n for n in reversed(range(len(whole) // 4096)) if groups_on(bench, groups, whole, n))
+        path.write_bytes(whole[: 4096 * page] + b"\xff" * 4096 + whole[4096 * (page + 1) :])
+        store = bench.store = bench.open()
+        assert isinstance(store, RoundStore)
+        repair = store.repair(key, dry=False)
+        assert repair is not None
+        assert store.repair(key) is None
+        assert sum(counts["minutes"].devices for counts in store.counts(key).values()) == repair.readable
+    execute(store, CUT.format(1))
+    assert store.repair(key, dry=False) is not None
+    kept = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'damaged_%'"
+    assert execute(store, kept) == [(4,)]
+    assert store.seal(key)
+    assert store.prune(key)
 
 
 def groups_on(bench: Bench, groups: list[list[Report]], file: bytes, page: int) -> list[list[Report]]:

@@ -235,6 +235,13 @@ def test_commits_are_synced_before_they_are_acknowledged(store: RoundStore) -> N
         assert transaction.execute("PRAGMA journal_mode") == [("wal",)]
 
 
+def test_the_names_of_new_folders_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: set[int] = set()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
+    open_store(f"sqlite:///{tmp_path / 'new' / 'newer' / 'store.db'}").close()
+    assert synced == {tmp_path.stat().st_ino, (tmp_path / "new").stat().st_ino}
+
+
 def test_the_log_beside_the_file_does_not_grow_without_end(store: RoundStore, path: Path) -> None:
     wal, sizes = path.with_name("store.db-wal"), []
     for number in range(40):

@@ -168,6 +168,7 @@ def _into_store(url: str, plans: tuple[Path, ...]) -> Iterator[Take]:
     """Takes blocks into a store, one commit each."""
     from reticent.collector import SteadyClock, Wire
     from reticent.stores import open_store
+    from reticent.stores.store import damaged
 
     if plans:
         with closing(open_store(url)) as made:
@@ -191,6 +192,9 @@ def _into_store(url: str, plans: tuple[Path, ...]) -> Iterator[Take]:
                 if of_round.late:  # sealed since the batch was read
                     summary.refused[Verdict.LATE] += of_round.late
             summary.refuse(block, batch.rejected)
+            for key, of_round in appended.items():
+                if of_round.refused:  # nothing of this round is stored: the run has to be repeated
+                    raise damaged(store.url, key, store.damaged[key])
 
         yield take
 

@@ -73,8 +73,10 @@ def rounds(
             options.check_name("plan", plan, plans)
         if seal:
             with options.opened_store(str(store)) as opened:
-                sealed = seal_due(opened, time.time())
-                write_results(opened)
+                try:
+                    sealed = seal_due(opened, time.time())
+                finally:  # also when a round is damaged: the others are sealed
+                    write_results(opened)
         rows = source.rounds(plan, last)
     listed = table(
         "plan",

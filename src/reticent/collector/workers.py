@@ -208,7 +208,7 @@ class Supervisor:
                 code = self._work(
                     Worker(number, self._listeners, self._lifeline[0], self._secret, self._folder, tell)
                 )
-            except SystemExit as end:  # told to stop before it served
+            except SystemExit as end:
                 code = end.code if isinstance(end.code, int) else 1
             except BaseException:
                 traceback.print_exc()

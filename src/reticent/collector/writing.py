@@ -22,7 +22,16 @@ from reticent.collector.log import log, log_fault
 from reticent.collector.readers import ShortTurns
 from reticent.errors import StoreError
 from reticent.results import write_results
-from reticent.stores import MARGIN_SECONDS, Appended, RoundKey, RoundWriter, Store, StoreGoneError, due
+from reticent.stores import (
+    MARGIN_SECONDS,
+    Appended,
+    DamagedError,
+    RoundKey,
+    RoundWriter,
+    Store,
+    StoreGoneError,
+    due,
+)
 
 Records: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
 Done: TypeAlias = Callable[[bool | StoreError], None]
@@ -211,8 +220,21 @@ class Committer:
 
 
 def seal_due(store: Store, now: float, margin: float = MARGIN_SECONDS) -> list[RoundKey]:
-    """Seal every round whose grace is over at Unix time `now`; returns those sealed here."""
-    return [key for key in due(store, now, margin) if store.seal(key)]
+    """
+    Seal every round whose grace is over at Unix time `now`; returns those sealed here.
+
+    A damaged round keeps no other one from its seal; the first `DamagedError` is raised after them.
+    """
+    sealed: list[RoundKey] = []
+    faults: list[DamagedError] = []
+    for key in due(store, now, margin):
+        try:
+            sealed += [key] if store.seal(key) else []
+        except DamagedError as fault:
+            faults.append(fault)
+    if faults:
+        raise faults[0]
+    return sealed
 
 
 class Sealer:

@@ -230,6 +230,8 @@ class RoundStore(Generic[Kind]):
         for groups in self.backend.groups(key, known.seen):
             with lock:
                 known.take(groups)
+            if known.released:  # by a seal meanwhile: the same groups would come for ever
+                break
 
     def _forget(self, key: RoundKey) -> None:
         self._steps.pop(key, None)

@@ -329,10 +329,15 @@ class SqlBackend(SqlTables):
                 transaction.execute("DELETE FROM counts WHERE round_id = ?", number)
                 self.drop_results_of(transaction, key)
         for (number,) in rows:
-            # A table with unreadable pages may not be droppable either; nothing refers to it any more.
-            with suppress(StoreError), self.writing() as transaction:
-                transaction.execute(f"DROP TABLE IF EXISTS damaged_{number}")
+            for table in self.damaged_tables(number):
+                # A table with unreadable pages may not be droppable either; nothing refers to it any more.
+                with suppress(StoreError), self.writing() as transaction:
+                    transaction.execute(f"DROP TABLE IF EXISTS {table}")
         return bool(rows)
+
+    def damaged_tables(self, number: int) -> list[str]:
+        """Where repairs of a round keep what they replaced; some may not exist."""
+        return [f"damaged_{number}"]
 
 
 def _unseen(transaction: Transaction, table: str, seen: Seen, bad: Container[int]) -> list[Row]:

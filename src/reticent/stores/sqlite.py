@@ -191,18 +191,24 @@ class SqliteBackend(SqlBackend):
 
     def rebuild(self, number: int, layout: Layout, reason: str, dry: bool) -> Repair:
         """Put the readable groups, one by one, into a new table, and keep the old one beside it."""
+        kept = f"damaged_{number}_{len(self.damaged_tables(number))}"  # another one each time
         with self.reading() if dry else self.writing() as transaction:
             groups = self._readable(number, layout)  # on another connection: nothing else writes meanwhile
             if not dry:
-                transaction.execute(f"ALTER TABLE records_{number} RENAME TO damaged_{number}")
+                transaction.execute(f"ALTER TABLE records_{number} RENAME TO {kept}")
                 transaction.execute(self.records_table.format(number=number))
                 for place, records in groups.items():
                     transaction.execute(f"INSERT INTO records_{number} VALUES (?, ?)", place, records)  # noqa: S608
         return Repair(
             reason,
             sum(map(len, groups.values())) // layout.width,
-            f"put the {len(groups)} readable groups into a new table, and keep the old one as damaged_{number}",
+            f"put the {len(groups)} readable groups into a new table, and keep the old one as {kept}",
         )
+
+    def damaged_tables(self, number: int) -> list[str]:
+        """Where repairs of a round keep what they replaced: groups in the first, whole tables in the others."""
+        tables = self.read("SELECT name FROM sqlite_master WHERE name GLOB ?", f"damaged_{number}_*")
+        return [*super().damaged_tables(number), *(table for (table,) in tables)]
 
     def _readable(self, number: int, layout: Layout) -> dict[int, bytes]:
         """The groups of a damaged table by number, each as far as it can be read."""
@@ -418,6 +424,13 @@ def _tables(execute: Callable[[str], Iterable[Row]]) -> int:
 
 def _make_file(path: Path) -> None:
     """An empty file for its owner alone. An existing file is not opened: closing it would drop its locks."""
+    made = [folder for folder in path.absolute().parents if not folder.is_dir() and os.name == "posix"]
     path.parent.mkdir(parents=True, exist_ok=True)
+    for folder in made:  # SQLite syncs the folder of its file, and none above
+        descriptor = os.open(folder.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

@@ -11,9 +11,20 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from reticent.errors import StoreError
-from reticent.stores.lake.counting import LOOKS, Arrow, BadFileError, Engine, count_round
+from reticent.stores.lake.counting import GONE, LOOKS, Arrow, BadFileError, Engine, count_round
 from reticent.stores.lake.files import TEMPORARY, Files, UnusablePathError
-from reticent.stores.lake.layout import COUNTS, FORMAT, LAKE, REPORTS, Part, folder_of, outermost, plan_path
+from reticent.stores.lake.layout import (
+    COUNTS,
+    DAMAGED,
+    FORMAT,
+    LAKE,
+    REPORTS,
+    Part,
+    counts_path,
+    folder_of,
+    outermost,
+    plan_path,
+)
 from reticent.stores.lake.leases import Leases
 from reticent.stores.lake.results import ResultFiles
 from reticent.stores.lake.seals import Seals
@@ -253,7 +264,9 @@ class LakeBackend(ResultFiles):
         for key in folders:
             if key not in sealed and plan_path(key.plan, key.version) in known:
                 with suppress(UnusablePathError):  # it cannot be read or sealed: `rounds` has the reason
-                    if self.seals.listed(key)[0] and not self.seals.is_pruned(key):
+                    # A closing round had reports, even if it lost them: sealing it says so.
+                    has_reports = self.seals.listed(key)[0] or self.seals.is_closing(key)
+                    if has_reports and not self.seals.is_pruned(key):
                         unsealed.append(key)
         return unsealed
 
@@ -285,6 +298,9 @@ class LakeBackend(ResultFiles):
             return RoundInfo(key, state, sum(part.rows for part in outermost(parts)))
         if is_not_a_folder(self, key):
             return RoundInfo(key, "open", 0, f"{self.url}: {folder_of(key)}: {NOT_A_FOLDER}")
+        if state == "closing" and not self.seals.is_pruned(key):
+            lost = self.seals.countable(key)
+            return RoundInfo(key, state, 0, f"{self.url}: {folder_of(key)}/{lost[0]}: {GONE}" if lost else "")
         return None
 
     def state(self, key: RoundKey) -> State | None:
@@ -335,11 +351,16 @@ class LakeBackend(ResultFiles):
         return repair(self, key, dry=dry)
 
     def prune(self, key: RoundKey) -> bool:
-        """Remove the counts of a sealed round; what is put later is late. False when it is not sealed."""
+        """Remove a sealed round's counts, and what a repair moved; what is put later is late. False when not sealed."""
         self._check_writable()
-        if self.seals.reports(key) is not None:
+        if self.files.has(counts_path(key)):  # which may be damaged
             self.drop_results_with(key)  # first: results without counts could not be checked
             self.seals.sweep(key)
+            moved = folder_of(key, DAMAGED)
+            for name in self.files.names(moved):
+                with suppress(StoreError):  # a folder in place of a part
+                    self.files.remove([f"{moved}/{name}"])
+            self.files.clear(moved)
         return self.seals.prune(key)
 
     def final(self, key: RoundKey) -> Count | None:

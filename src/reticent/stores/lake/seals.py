@@ -214,7 +214,11 @@ class Seals:
         ]
         left_out = dict(sorted(count.left_out.items()))
         document = {**key._asdict(), "reports": count.reports, "left_out": left_out, "counts": rows}
-        return self._files.put_new(counts_path(key), json.dumps(document).encode())
+        sealed = self._files.put_new(counts_path(key), json.dumps(document).encode())
+        if sealed and self.is_pruned(key):  # sealed and pruned by another process since the first check
+            self._files.remove([counts_path(key)])
+            return False
+        return sealed
 
     def sweep(self, key: RoundKey) -> None:
         """Remove the parts of a round whose counts exist, except damaged ones that were left out."""

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 from reticent.errors import StoreError
 from reticent.stores.lake.counting import GONE, Parts
 from reticent.stores.lake.files import UnusablePathError
-from reticent.stores.lake.layout import COUNTS, DAMAGED, LAKE, REPORTS, Part, folder_of, plan_path, seal_path
+from reticent.stores.lake.layout import (
+    COUNTS,
+    DAMAGED,
+    LAKE,
+    REPORTS,
+    SEALS,
+    Part,
+    folder_of,
+    plan_path,
+    seal_path,
+)
 from reticent.stores.records import RoundKey, misfits
 from reticent.stores.store import DamagedError, Repair
 
@@ -24,7 +34,7 @@ NOT_A_FOLDER = "is a file where the folder of a round should be"
 def problems_of(lake: LakeBackend) -> list[str]:
     """The problems, a sentence each. Every part that counts is read, with its checksums."""
     problems = [] if lake.files.read(LAKE) is not None else [f"{LAKE} is gone"]
-    keys = {*lake.seals.round_keys(COUNTS), *lake.seals.round_keys(REPORTS)}
+    keys = {key for top in (COUNTS, REPORTS, SEALS) for key in lake.seals.round_keys(top)}
     checks: list[Callable[[], object]] = [
         *(partial(lake.plan_at, path) for path in lake.plan_paths()),
         lake.keys,

@@ -5,6 +5,8 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
 MINIMAL := .venv-minimal
+# Tests wait for servers, clocks and disks, so one more at a time than there are cores.
+WORKERS := $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
 PIP     := -m pip install --quiet --disable-pip-version-check
 
 # The tests start Python hundreds of times and pytest rewrites their assertions: both are compiled once.
@@ -15,8 +17,8 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: truth beside estimates
 	@$(BIN)/reticent demo $(ARGS)
 
-test: $(READY) browser lint  ## everything that must hold, in under ten minutes
-	$(BIN)/pytest -m "not soak" -n auto --dist worksteal $(ARGS)
+test: $(READY) browser lint  ## everything that must hold, in about eight minutes
+	$(BIN)/pytest -m "not soak" -n $(WORKERS) --dist worksteal $(ARGS)
 
 browser:  # the dashboard is tested in a real Chromium; without one those tests are skipped and say so
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { \
@@ -55,7 +57,7 @@ soak: $(READY)  ## long statistical, fault and load runs, by hand
 	$(BIN)/pytest -m soak --timeout 7200 $(ARGS)
 
 test-minimal: $(MINIMAL)/.ready browser  ## the fast tests with the oldest versions that pyproject.toml allows
-	$(MINIMAL)/bin/pytest -m "not soak" -n auto --dist worksteal $(ARGS)
+	$(MINIMAL)/bin/pytest -m "not soak" -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-versions: $(READY)  ## other versions of OpenTelemetry and PySpark; ARGS="spark-3.5" for one
 	$(BIN)/python tools/test_versions.py $(ARGS)

@@ -58,4 +58,5 @@ if __name__ == "__main__":
             head += (
                 f"Python {platform.python_version()}, {os.cpu_count()} cores, load before it {load:.1f}\n\n"
             )
-            (SAVED / f"{name}.txt").write_text(head + kept.getvalue())
+            stem = "".join([name, *(option[1:] for option in options if option.startswith("--"))])
+            (SAVED / f"{stem}.txt").write_text(head + kept.getvalue())

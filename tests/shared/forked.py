@@ -43,7 +43,7 @@ class Forked:
     @classmethod
     def _ask(cls, question: dict[str, object], *files: int) -> int:
         with cls._lock:
-            if cls._parent is None:
+            if cls._parent is None or cls._parent[0].poll() is not None:
                 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 with theirs:
                     number = theirs.fileno()
@@ -101,6 +101,7 @@ def fork_on_demand(questions: socket.socket) -> None:
             os.close(files[0])
         questions.send(str(answer).encode())
     questions.close()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, file in enumerate([os.open(os.devnull, os.O_RDONLY), files[0], files[0]]):
         os.dup2(file, number)
     os.closerange(3, max(files[0], file) + 2)
@@ -112,6 +113,7 @@ def fork_on_demand(questions: socket.socket) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of whoever interrupts the tests, or a group of processes
     for name in LOADED:
         for module in pkgutil.iter_modules(import_module(name).__path__, f"{name}."):
             if not module.name.endswith(".lake"):  # pyarrow starts a thread

@@ -507,7 +507,10 @@ def _cohorts(mechanism: Mechanism) -> tuple[_Cohort, ...]:
         kinds[kind] = kinds.get(kind, 0) + (1 if mechanism.uses_cohort else COHORTS)
     return tuple(
         _Cohort(
-            number, list(rows), np.array(classes), np.array(thresholds, dtype=object).astype(float) / SCALE
+            number,
+            list(rows),
+            np.array(classes),
+            np.array(thresholds, dtype=object).astype(float) / float(SCALE),
         )
         for (rows, classes, thresholds), number in kinds.items()
     )

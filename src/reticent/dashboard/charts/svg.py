@@ -147,7 +147,7 @@ DASHES = ("none", "7 3", "2 3", "9 3 2 3", "none", "7 3", "2 3", "9 3 2 3")
 
 def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "") -> str:
     """The first of both sizes as a file that needs nothing else: with its colours, a title and a legend."""
-    opening, _, rest = chart.partition(">")
+    opening, _, rest = str(chart).partition(">")  # MarkupSafe 2.1 would look for &gt;
     inside = rest.partition("</svg>")[0]
     width, height = (float(side) for side in opening.partition('viewBox="0 0 ')[2].partition('"')[0].split())
     rules = [

@@ -39,8 +39,8 @@ def in_duckdb(table: pa.Table, query: str) -> list[dict[str, Any]]:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("reports", table)
-    found = connection.sql(query)
-    return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
+    rows: list[dict[str, Any]] = connection.sql(query).to_arrow_table().to_pylist()
+    return rows
 
 
 def skewed(plan: Plan, number: int, seed: int, rounds: tuple[int, ...]) -> list[Report]:

@@ -103,7 +103,7 @@ def test_a_client_gets_the_answer_that_the_collector_would_give(
 
 def test_batches_of_clients_are_split_up_and_put_together_again(behind: tuple[Service, Any]) -> None:
     """Two versions and a late report in one request, and batches of the relay that the collector finds too large."""
-    number = NOW - 1
+    number = PLAN.round_at(time.time()) - 1
     reports = [*make_reports(PLAN, number, 120, seed=1), *make_reports(PLANS[1], number, 60, seed=1)]
     reports.insert(77, make_reports(PLAN, 7, 1)[0])
     with relaying(url_of(behind[0])) as relay:

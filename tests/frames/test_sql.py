@@ -90,6 +90,7 @@ def test_what_the_columns_say() -> None:
     ]  # fmt: skip
     assert (mean["plan"], mean["version"], mean["kind"], mean["unit"]) == ("kinds", 2, "mean", "second")
     assert (mean["every"], mean["state"], mean["rule"]) == ("round", "open", "hoeffding")
+    assert (mean["confidence"], type(mean["confidence"])) == (0.9, float)
     start = datetime.fromtimestamp(81652 * 3600, UTC)
     assert (mean["start_time"].astimezone(UTC), (mean["end_time"] - mean["start_time"]).seconds) == (
         start,

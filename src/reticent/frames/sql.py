@@ -178,8 +178,8 @@ def _query(plan: Plan, confidence: float) -> str:
             value,
             CASE WHEN reports > 0 THEN GREATEST(0, LEAST(top, value - half_width)) ELSE 0 END AS lower,
             CASE WHEN reports > 0 THEN GREATEST(0, LEAST(top, value + half_width)) ELSE top END AS upper,
-            {confidence!r} AS confidence, CAST(reports AS BIGINT) AS reports, half_width, '{RULE}' AS rule,
-            round, CAST(hits AS BIGINT) AS hits
+            CAST({confidence!r} AS DOUBLE) AS confidence, CAST(reports AS BIGINT) AS reports, half_width,
+            '{RULE}' AS rule, round, CAST(hits AS BIGINT) AS hits
         FROM figures ORDER BY round, figures.metric, segment, bucket"""
 
 

@@ -80,6 +80,15 @@ def test_the_groups_that_readers_are_shown(number: int, seed: int, least: int) -
         assert any("(few)" in segment for _, segment, _, _ in figures)
 
 
+def test_a_name_with_a_hyphen() -> None:
+    plan = Plan.from_toml(KINDS.text.replace("[segments]\nos =", "[segments]\nos-type ="))
+    reports = make_reports(plan, 300, 3)
+    assert found(in_duckdb(raw(reports, plan), counting_query(plan))) == expected(
+        plan, smallest(reports, plan)
+    )
+    assert "`segment_os-type`" in counting_query(plan, "spark")
+
+
 def test_what_the_columns_say() -> None:
     rows = in_duckdb(raw(make_reports(KINDS, 500, 3), KINDS), counting_query(KINDS, confidence=0.9))
     whole = {(row["metric"], row["bucket"]): row for row in rows if row["segment"] == "{}"}

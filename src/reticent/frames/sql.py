@@ -84,7 +84,7 @@ def _query(plan: Plan, confidence: float) -> str:
     """The query in the dialect of DuckDB, with placeholders where dialects differ."""
     width = len(plan.segments)
     tags = [f"tag_{place}" for place in range(width)]
-    columns = [field.name for field in Columns(plan).fields[2:]]
+    columns = [_column(field.name) for field in Columns(plan).fields[2:]]
     keys = ["round", *tags]
     ones = [_bit(*bit_place(plan, bit)) for bit in range(plan.bits)]
     asked = (
@@ -93,7 +93,7 @@ def _query(plan: Plan, confidence: float) -> str:
     cohort = "cohort" if plan.uses_cohort else "0"
     # Codes to ranks: the place of a tag in the order that decides ties between groups.
     ranks = [
-        _case(f"LEAST(segment_{segment.name}, {len(segment.tags) - 1})",
+        _case(f"LEAST({_column(f'segment_{segment.name}')}, {len(segment.tags) - 1})",
               enumerate(map(_order(segment.tags).index, segment.tags)))
         for segment in plan.segments
     ]  # fmt: skip
@@ -282,6 +282,11 @@ def _constants(metric: Metric, confidence: float) -> str:
 
 def _order(tags: Sequence[str]) -> list[str]:
     return sorted((*tags, FEW))
+
+
+def _column(name: str) -> str:
+    """A column, in quotes only where its name needs them: some dialects know the others in any case."""
+    return f'"{name}"' if "-" in name else name
 
 
 def _bit(column: str, shift: int) -> str:

@@ -12,6 +12,7 @@ import http.client
 import json
 import logging
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -422,6 +423,20 @@ def test_bad_requests_are_refused_and_the_next_is_taken(
         except (BrokenPipeError, ConnectionResetError):
             assert status == 413  # refused before all of it was sent
         assert it.export(counter("files.saved", 1, delta=True)) == {"files_saved": 1}
+
+
+def test_of_a_request_that_is_cut_off_nothing_counts() -> None:
+    """What arrived may be a message by itself: the program sends it again, and it would count twice."""
+    first, second = (
+        request(counter("files.saved", value, delta=True)).SerializeToString() for value in (3, 4)
+    )
+    with machine() as it:
+        head = f"POST /v1/metrics HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF['Content-Type']}\r\n"
+        with socket.create_connection(("127.0.0.1", it.port), timeout=10) as connection:
+            connection.sendall(f"{head}Content-Length: {len(first + second)}\r\n\r\n".encode() + first)
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")
+        assert it.box.values() == {}
 
 
 def test_numbers_that_are_none_count_as_0() -> None:

@@ -196,13 +196,20 @@ class Agent:
             raise _RefusedError(415, f"Expected {_PROTOBUF} or {_JSON}, uncompressed or with gzip.")
         if not (length.isascii() and length.isdigit()):
             raise _RefusedError(411, "A Content-Length is required.")
+        too_large = _RefusedError(413, f"At most {MAX_BODY} bytes, before and after decompression.")
+        if int(length) > MAX_BODY:
+            raise too_large
         request = ExportMetricsServiceRequest()
         try:
-            content = body.read(int(length)) if int(length) <= MAX_BODY else bytes(MAX_BODY + 1)
+            content = body.read(int(length))
+            if len(content) < int(
+                length
+            ):  # a part may be a message too, and would count again with the retry
+                raise EOFError
             if coding == "gzip":
                 content = gzip.GzipFile(fileobj=BytesIO(content)).read(MAX_BODY + 1)
             if len(content) > MAX_BODY:
-                raise _RefusedError(413, f"At most {MAX_BODY} bytes, before and after decompression.")
+                raise too_large
             if headers.get_content_type() == _JSON:
                 json_format.Parse(content, request, ignore_unknown_fields=True)
             else:

@@ -240,6 +240,14 @@ def test_an_export_asks_for_all_rounds_or_says_that_there_are_too_many(
         assert (done.exit_code, "more rounds than a collector shows at once" in done.output) == (1, True)
 
 
+def test_nothing_since_a_time_is_cut(run: Run) -> None:
+    """Without a number, the collector takes all periods since then, or says that they are too many."""
+    asked: list[str] = []
+    with made_up(lambda target: asked.append(target) or b"bucket\n") as url:
+        assert run("export", "-", "--url", url, "--since", "2020-01-01").exit_code == 0
+    assert ["last=" in target for target in asked] == [False]
+
+
 def test_what_has_no_bound_is_null_in_json_and_said_so_to_people(run: Run) -> None:
     row = {
         **{

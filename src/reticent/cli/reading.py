@@ -323,15 +323,16 @@ class _Remote:
     def _query(
         self, plan: str, last: int | None, segment: dict[str, str], **others: object
     ) -> list[tuple[str, str]]:
-        if last is None and others["since"] is None and len(self.rounds(plan, MOST_ROUNDS)) >= MOST_ROUNDS:
-            raise ReticentError(
-                f"{self._client.url}: there are more rounds than a collector shows at once.\n"
-                "  Hint: --last N picks the latest"
-            )
+        if last is None and others["since"] is None:  # with a time, the collector takes all or refuses
+            last = MOST_ROUNDS
+            if len(self.rounds(plan, MOST_ROUNDS)) >= MOST_ROUNDS:
+                raise ReticentError(
+                    f"{self._client.url}: there are more rounds than a collector shows at once.\n"
+                    "  Hint: --last N picks the latest"
+                )
         return [
             ("plan", plan),
-            ("last", str(last or MOST_ROUNDS)),
-            *((name, str(value)) for name, value in others.items() if value is not None),
+            *((name, str(value)) for name, value in {"last": last, **others}.items() if value is not None),
             *(("segment", f"{name}:{tag}") for name, tag in segment.items()),
         ]
 

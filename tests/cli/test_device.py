@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.shared.page_checks import check_page
 
 from reticent import Device
 from reticent.cli import command
+from reticent.cli.device import main
 from reticent.device import Policy
 
 ROOT = Path(__file__).parents[2]
@@ -119,6 +121,17 @@ def test_a_bare_install_says_what_other_verbs_need(tmp_path: Path) -> None:
     done = bare("device", "receipt", tmp_path / "notes.txt")
     assert (done.returncode, done.stderr[:7]) == (1, "Error: ")
     assert bare("device", "dance").returncode == 2
+
+
+def test_ctrl_c_at_a_question_of_a_bare_install(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(readline=interrupted))
+    assert main(["forget", str(state)]) == 130
+    assert capsys.readouterr().err.endswith("Stopped.\n")
 
 
 def test_consent_can_be_given_before_the_program_has_made_a_file(tmp_path: Path) -> None:

@@ -241,7 +241,10 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        sys.stderr.write(f"Error: {error.filename}: {error.strerror}.\n")
+        sys.stderr.write(f"Error: {f'{error.filename}: ' if error.filename else ''}{error.strerror}.\n")
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped.\n")
+        return 130
     return 1
 
 

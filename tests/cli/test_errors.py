@@ -180,6 +180,14 @@ def test_a_store_that_was_never_used_has_no_estimates(run: Any, folder: Path) ->
     assert run("keys", "list", "--store", "sqlite:///empty.db").output.startswith("No keys yet")
 
 
+def test_brackets_and_colons_are_text(run: Any, folder: Path) -> None:
+    """Labels and units are printed as they stand: they are no markup of the terminal's library."""
+    run("keys", "create", *STORE, "--role", "reader", "--label", "[/x] [prod] :smile:")
+    assert "  [/x] [prod] :smile:  " in run("keys", "list", *STORE).output
+    (folder / "odd.toml").write_text((folder / "plan.toml").read_text().replace('"second"', '"[/s]"'))
+    assert " [/s]  " in run("plan", "check", "odd.toml").output
+
+
 def test_a_variable_that_names_no_file_is_named(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETICENT_STORE_FILE", "nope")
     done = run("rounds")

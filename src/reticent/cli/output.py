@@ -22,10 +22,12 @@ PROGRESS_SECONDS = 5.0
 """Between two lines of progress where there is no terminal."""
 
 
-def console() -> Console:
-    """Where people read; wide enough for a table when the output is a file."""
-    screen = Console(highlight=False)
-    return screen if screen.is_terminal else Console(highlight=False, width=max(screen.width, 110))
+def console(markup: bool = True) -> Console:
+    """Where people read; wide enough for a table when the output is a file. Without `markup`, [x] is no style."""
+    screen = Console(highlight=False, emoji=False, markup=markup)
+    if not screen.is_terminal:
+        screen.width = max(screen.width, 110)
+    return screen
 
 
 def print_json(answer: object) -> None:
@@ -42,7 +44,7 @@ def show(as_json: bool, answer: object, *parts: str | Table) -> None:
         if isinstance(part, str):
             click.echo(part)
         else:
-            console().print(part)
+            console(markup=False).print(part)
 
 
 def found_problems() -> NoReturn:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from reticent.cli.options import confidence_option, input_file
 from reticent.cli.output import as_json, console, counted, figure, found_problems, print_json, table
@@ -79,7 +79,7 @@ def check(
             answer = _answer(plan, card, devices, confidence)
         print_json({**answer, "problems": [problem.to_dict() for problem in problems]})
     else:
-        screen = console()
+        screen = console(markup=False)
         _print_problems(screen, path, problems)
         if plan and card:
             _print_card(screen, plan, card, devices)
@@ -108,17 +108,16 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
     if as_json:
         print_json({**difference.to_dict(), "problems": [problem.to_dict() for problem in problems]})
     else:
-        screen = console()
+        screen = console(markup=False)
         _print_problems(screen, after, problems)
         for change in difference.changes:
-            screen.print(f"{escape(change.where)}: {escape(change.message)}")
+            screen.print(f"{change.where}: {change.message}")
             if change.new_answers:
                 answers = f"new answers ({', '.join(change.new_answers)})"
-                screen.print(
-                    f"  [yellow]{answers}: up to {printed(change.loss)} more same-pattern loss[/yellow]"
-                )
+                more = f"up to {printed(change.loss)} more same-pattern loss"
+                screen.print(f"  {answers}: {more}", style="yellow")
             if change.figures:
-                screen.print(f"  [yellow]losses: {_moved(change.figures)}[/yellow]")
+                screen.print(f"  losses: {_moved(change.figures)}", style="yellow")
         added = f"New answers add up to {printed(difference.lifetime_added)} to the same-pattern loss."
         screen.print(added if difference.new_answers else "No remembered answer is drawn again.")
         if difference.figures:
@@ -203,7 +202,7 @@ def _other(metric: Metric) -> Metric | None:
 def _print_problems(screen: Console, path: Path, problems: list[Problem]) -> None:
     for problem in problems:
         style = "red" if problem.severity == "error" else "yellow"
-        screen.print(f"[{style}]{problem.severity}[/{style}] {escape(path.name)}: {escape(str(problem))}")
+        screen.print(Text.assemble((problem.severity, style), f" {path.name}: {problem}"))
     errors = sum(problem.severity == "error" for problem in problems)
     if errors:
         screen.print(f"\n{counted(errors, 'problem')} to fix before this plan can be used.")
@@ -216,7 +215,7 @@ def _print_card(screen: Console, plan: Plan, card: PrivacyCard, devices: int) ->
         head.replace(" moved by", " moved\nby").replace("two histories, ", "two\nhistories, ")
         for head in card.columns.values()
     ]
-    screen.print(f"[bold]Privacy loss of {plan.name} (version {plan.version}), rounded up[/bold]")
+    screen.print(f"Privacy loss of {plan.name} (version {plan.version}), rounded up", style="bold")
     rows = [(name, *card.figures(loss)) for name, loss in card.metrics.items()]
     rows += [(f"  group {name}", *card.figures(together)) for name, together in card.groups.items()]
     losses_table = table("", *heads, rows=rows)

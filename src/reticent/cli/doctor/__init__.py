@@ -6,13 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 import click
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from reticent.cli.options import given_store
 from reticent.cli.output import as_json, counted, found_problems, show
 
-MARKS = {"ok": "[green]ok[/green]", "note": "[yellow]note[/yellow]", "problem": "[red]problem[/red]"}
+COLORS = {"ok": "green", "note": "yellow", "problem": "red"}
 _file = click.Path(path_type=Path)
 
 
@@ -73,9 +73,9 @@ def doctor(
     for check in checks:
         if check.area != area:
             area = check.area
-            shown.add_row(f"[bold]{area}[/bold]")
-        hint = f"\n[dim]{escape(check.hint)}[/dim]" if check.hint else ""
-        shown.add_row(f"  {escape(check.name)}", MARKS[check.state], f"{escape(check.message)}{hint}")
+            shown.add_row(Text(area, "bold"))
+        text = Text.assemble(check.message, (f"\n{check.hint}" if check.hint else "", "dim"))
+        shown.add_row(f"  {check.name}", Text(check.state, COLORS[check.state]), text)
     tally = Counter(check.state for check in checks)
     parts = [counted(tally["problem"], "problem"), counted(tally["note"], "note"), f"{tally['ok']} ok"]
     counts = {"ok": tally["ok"], "notes": tally["note"], "problems": tally["problem"]}

@@ -276,6 +276,13 @@ def test_a_key_that_others_may_read_or_that_does_not_fit(tmp_path: Path) -> None
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
 
 
+def test_a_file_that_is_not_there_ends_only_its_own_checks(run: Any) -> None:
+    done = run("doctor", "--tls-cert", "none.pem", "--tls-key", "none.pem", "--json")
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["problems"]) == (3, 1)
+    assert found["checks"][-1]["message"] == "none.pem: No such file or directory"
+
+
 def test_a_database_is_asked_and_nothing_is_made_in_it(run: Any, folder: Path, postgres: Any) -> None:
     url = postgres.new_database()
     empty = checked(run, "--store", url)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
@@ -11,6 +13,9 @@ from rich.text import Text
 
 from reticent.cli.options import given_store
 from reticent.cli.output import as_json, counted, found_problems, show
+
+if TYPE_CHECKING:
+    from reticent.cli.doctor.machine import Check
 
 COLORS = {"ok": "green", "note": "yellow", "problem": "red"}
 _file = click.Path(path_type=Path)
@@ -61,9 +66,9 @@ def doctor(
     if store is not None:
         checks += deployment.check_store(store)
     if state is not None:
-        checks += deployment.check_state(state, asked)
+        checks += _of_file("device", deployment.check_state(state, asked))
     if tls_cert is not None or tls_key is not None:
-        checks += machine.tls(tls_cert, tls_key)
+        checks += _of_file("tls", machine.tls(tls_cert, tls_key))
     if endpoint is not None:
         checks += deployment.check_endpoint(endpoint)
     area = ""
@@ -83,3 +88,14 @@ def doctor(
     show(as_json, answer, shown, f"\n{', '.join(parts)}.")
     if tally["problem"]:
         found_problems()
+
+
+def _of_file(area: str, checks: Iterator[Check]) -> Iterator[Check]:
+    """Checks of a file; one that this user cannot read is a problem, and ends these checks only."""
+    from reticent.cli.doctor.machine import Check
+
+    try:
+        yield from checks
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}"
+        yield Check(area, "access", "problem", message, "give a file that this user can read")

@@ -58,6 +58,8 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("count", "sqlite:///reticent.db"), 1, "sqlite:///reticent.db: expected a lake"),
     (("count", "postgresql://u:sekret@127.0.0.1:1/x"), 1, "127.0.0.1:1/x: expected a lake"),
     (("plan", "check", "examples"), 2, "is a directory"),
+    (("rounds", "--url", "https://a.example", "--key-file", "picture.png"), 2, "got one that is not text"),
+    (("agent", "plan.toml", "--state", "x.db", "--key-file", "picture.png"), 2, "got one that is not text"),
     (("simulate", "plan.toml", "--values", "plan-v1.toml"), 1, "Hint: a file has the columns individual, day, value;"),
     (("design", "--values", "plan-v1.toml", "--epsilon", 1), 1, "or a row per individual with a column per day"),
     # addresses
@@ -82,6 +84,8 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("estimate", *STORE, "--segment", "oss:linux"), 1, "Hint: --segment os?"),
     (("estimate", *STORE, "--segment", "os:linus"), 1, "segment os: expected one of"),
     (("estimate", *STORE, "--segment", "linux"), 2, "expected NAME:TAG"),
+    (("estimate", *STORE, "--segment", "os:linux", "--segment", "os:macos"), 2, "expected one tag of each segment"),
+    (("agent", "plan.toml", "--state", "x.db", "--port", 0, "--segment", "oss:linux"), 1, "Hint: --segment os?"),
     (("count", "reticent-lake", "--plan", "app-use"), 1, "Hint: --plan app-usage?"),
     (("simulate", "plan.toml", "--population", "edtor"), 1, "expected one of age-in-days"),
     (("simulate", "plan.toml", "--values", "editor=x.csv"), 2, "no metric editor; there are editor_seconds"),
@@ -105,7 +109,8 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     # wrong usage
     (("estimate",), 2, "Give --store URL or --url URL"),
     (("serve", "plan.toml"), 2, "Missing option '--store'. For example: --store sqlite:///reticent.db"),
-    (("rounds",), 2, "Give --store URL or --url URL"),
+    (("rounds",), 2, "Give --store URL or --url URL."),
+    (("rounds", *STORE, "--url", "https://a.example"), 2, "Give --store URL or --url URL, not both."),
     (("design", "--range", 10, "--devices", 10), 2, "give --half-width for the least loss"),
     (("design", "--range", 0, "--devices", 10), 2, "--range: expected a number from"),
     (("simulate", "plan.toml"), 2, "Give either --values FILE, or --population NAME"),
@@ -195,6 +200,15 @@ def test_a_variable_that_names_no_file_is_named(run: Any, monkeypatch: pytest.Mo
         1,
         "Error: RETICENT_STORE_FILE: nope: No such file or directory.\n",
     )
+    monkeypatch.setenv("RETICENT_STORE_FILE", sys.executable)
+    done = run("rounds")
+    assert done.stderr == f"Error: RETICENT_STORE_FILE: {sys.executable}: it is not a text file.\n"
+
+
+def test_a_collector_that_does_not_start_makes_no_store(run: Any, folder: Path) -> None:
+    for wrong in (("picture.png",), ("plan.toml", "--public", "app-use")):
+        done = run("serve", *wrong, "--store", "sqlite:///new.db", *FREE)
+        assert (done.exit_code, (folder / "new.db").exists()) == (1, False)
 
 
 def test_a_folder_without_the_right_to_write(run: Any, folder: Path) -> None:

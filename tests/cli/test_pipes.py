@@ -13,6 +13,7 @@ import click
 import pytest
 
 from reticent.cli import command, output
+from reticent.cli.relay import relay
 from reticent.cli.serve import serve
 
 STORE = ("--store", "sqlite:///reticent.db")
@@ -95,12 +96,12 @@ def test_no_color(run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 # The settings file of serve
 
 
-def settings(*arguments: str, **environment: str) -> dict[str, Any]:
-    """What `serve` would run with."""
+def settings(*arguments: str, verb: click.Command = serve, **environment: str) -> dict[str, Any]:
+    """What `serve`, or another verb, would run with."""
     before = dict(os.environ)
     os.environ.update(environment)
     try:
-        with serve.make_context("serve", list(arguments)) as context:
+        with verb.make_context(str(verb.name), list(arguments)) as context:
             return context.params
     finally:
         os.environ.clear()
@@ -171,3 +172,22 @@ def test_each_verb_that_shows_progress_can_be_quiet() -> None:
     for name in ("audit", "count", "ingest", "simulate"):
         verb = group.commands[name]
         assert any("--quiet" in option.opts for option in verb.params if isinstance(option, click.Option))
+
+
+def test_every_option_of_a_relay_has_the_variable_that_help_promises(folder: Path) -> None:
+    key = "reticent_ingest_00000000_secret"
+    (folder / "key").write_text(key)
+    set_ = {"TO": "https://a.example", "KEY_FILE": "key", "ALLOW_ORIGIN": "https://b.example"}
+    given = settings(
+        "plan.toml", verb=relay, **{f"RETICENT_RELAY_{name}": text for name, text in set_.items()}
+    )
+    assert (given["to"], given["key"], given["origins"]) == ("https://a.example", key, ("https://b.example",))
+
+
+def test_a_file_that_a_variable_names_comes_before_the_settings_file(folder: Path) -> None:
+    (folder / "serve.toml").write_text('plans = ["plan.toml"]\nstore = "sqlite:///a.db"')
+    (folder / "address").write_text("sqlite:///b.db\n")
+    of_file = {"RETICENT_STORE_FILE": "address"}
+    assert settings("--config", "serve.toml", **of_file)["store"] == "sqlite:///b.db"
+    given = settings("--config", "serve.toml", RETICENT_STORE="sqlite:///c.db", **of_file)
+    assert given["store"] == "sqlite:///c.db"

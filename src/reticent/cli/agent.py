@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reticent.cli.options import check_free, input_file, segment_tags
+from reticent.cli.options import check_free, check_name, input_file, key_file_option, segment_tags
 from reticent.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
               help="The device's state file; created if it does not exist.")  # fmt: skip
 @click.option("--endpoint", envvar="RETICENT_ENDPOINT", metavar="URL",
               help="The collector; without one nothing is sent.")  # fmt: skip
-@click.option("--key-file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="A file with the collector's ingest key; otherwise RETICENT_KEY.")  # fmt: skip
+@key_file_option
 @click.option("--routes", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
               help="Which instruments feed which metrics, as TOML.")  # fmt: skip
 @click.option("--segment", multiple=True, callback=segment_tags, metavar="NAME:TAG",
@@ -41,7 +40,7 @@ def agent(
     plan: Path,
     state: str,
     endpoint: str | None,
-    key_file: Path | None,
+    key: str | None,
     routes: str | None,
     segment: dict[str, str],
     consent: Consent,
@@ -53,6 +52,7 @@ def agent(
 
     Only the device's noisy answers leave the machine. Programs need no change: they export to this agent
     with OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 and OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf.
+    Without --key-file, the ingest key is that of RETICENT_KEY.
 
     \b
     Example:
@@ -70,12 +70,14 @@ def agent(
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     check_free("127.0.0.1", port, "--port")
     answered = Plan.load(plan)
+    for name in segment:
+        check_name("segment", name, [declared.name for declared in answered.segments])
     table = Routes(answered, routes=load_routes(routes) if routes else ())
     device = Device(
         answered,
         state,
         endpoint=endpoint,
-        key=key_file.read_text().strip() if key_file else os.environ.get("RETICENT_KEY"),
+        key=key or os.environ.get("RETICENT_KEY"),
         segment=segment,
         consent=consent,
         policy=Policy.from_text("--policy", policy),

@@ -30,12 +30,13 @@ Decorator = Callable[[Any], Any]
 
 def given_store(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """A store by option, variable, or a file that a variable names: an address may hold a password."""
-    file = os.environ.get("RETICENT_STORE_FILE")
-    if value is None and file:
+    file, source = os.environ.get("RETICENT_STORE_FILE"), context.get_parameter_source(str(parameter.name))
+    if file and source not in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT):
         try:
             value = Path(file).read_text().strip()
-        except OSError as error:
-            raise ReticentError(f"RETICENT_STORE_FILE: {file}: {error.strerror}.") from error
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+            raise ReticentError(f"RETICENT_STORE_FILE: {file}: {reason}.") from None
     return value or None
 
 
@@ -66,7 +67,10 @@ def segment_tags(
     """Of --segment: tags by the name of their segment."""
     if not all(":" in pair for pair in pairs):
         raise click.BadParameter("expected NAME:TAG, such as os:linux.")
-    return dict(pair.split(":", 1) for pair in pairs)
+    tags = dict(pair.split(":", 1) for pair in pairs)
+    if len(tags) < len(pairs):
+        raise click.BadParameter("expected one tag of each segment.")
+    return tags
 
 
 def standard_input() -> Path:
@@ -126,11 +130,14 @@ def _key(context: click.Context, parameter: click.Parameter, path: Path | None) 
     """The key in a file: on the command line every user of the machine could see it."""
     if path is None:
         return None
-    if str(path) == "-":  # never on a disk
-        take_standard_input()
-        words = sys.stdin.read().split()
-    else:
-        words = path.read_text().split()
+    try:
+        if str(path) == "-":  # never on a disk
+            take_standard_input()
+            words = sys.stdin.read().split()
+        else:
+            words = path.read_text().split()
+    except UnicodeDecodeError:
+        raise click.BadParameter("expected a file with one key in it, got one that is not text.") from None
     if len(words) != 1:
         raise click.BadParameter(f"expected a file with one key in it, got {len(words)} words.")
     return words[0]
@@ -175,7 +182,7 @@ def one_source(**given: object) -> None:
     ]
     options = " or ".join(f"--{name} {name.upper()}" if name != "store" else "--store URL" for name in given)
     if len(names) > 1 or not any(value is not None for value in given.values()):
-        raise click.UsageError(f"Give {'one of ' * (len(given) > 2)}{options}.")
+        raise click.UsageError(f"Give {options}{', not both' * (len(names) > 1)}.")
     if context.params.get("key") is not None and given.get("url") is None:
         raise click.UsageError("--key-file goes with --url.")
 
@@ -193,6 +200,18 @@ def together(*options: Decorator) -> Decorator:
         for option in reversed(options):
             function = option(function)
         return function
+
+    return decorate
+
+
+def variables(prefix: str) -> Decorator:
+    """Let a variable of the environment set each option of a command: PREFIX_MAX_BODY sets --max-body."""
+
+    def decorate(command: click.Command) -> click.Command:
+        for option in command.params:
+            if isinstance(option, click.Option):
+                option.envvar = f"{prefix}_{option.opts[0][2:].replace('-', '_').upper()}"
+        return command
 
     return decorate
 

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import click
 
-from reticent.cli.options import check_free, input_file, key_file_option, make_client
+from reticent.cli.options import check_free, input_file, key_file_option, make_client, variables
 from reticent.cli.serve import address, listening, page_origins, tls_files
 from reticent.errors import ReticentError
 from reticent.plan import Plan
 
 
-@click.command(
-    short_help="Take reports for a collector elsewhere, and hide their senders.",
-    context_settings={"auto_envvar_prefix": "RETICENT_RELAY"},
-)
+@variables("RETICENT_RELAY")
+@click.command(short_help="Take reports for a collector elsewhere, and hide their senders.")
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=input_file)
 @click.option("--to", required=True, metavar="URL", help="The collector, as https://HOST.")
 @key_file_option

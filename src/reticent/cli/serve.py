@@ -293,9 +293,10 @@ def _serve(
         seconds=options.read_timeout,
         connections=options.max_connections,
     )
+    loaded = [Plan.load(plan) for plan in options.plans]
+    public = _public(options.public, loaded)
     opened = _opened(store, options.wait_for_database)
     try:
-        loaded = [Plan.load(plan) for plan in options.plans]
         for plan in loaded:
             if plan.has_expired(time.time()):
                 click.echo(
@@ -311,7 +312,7 @@ def _serve(
             skew=options.clock_skew,
             secure_cookies=tls is not None or options.behind_proxy,
             pages=dashboard,
-            public=_public(options.public, loaded),
+            public=public,
             allowed_origins=options.origins,
             seal_every=SEAL_SECONDS if options.seals else None,
             worker=worker,

@@ -9,7 +9,8 @@ import pytest
 
 from reticent.errors import ParameterError, PlanError
 from reticent.mechanisms import Flip, OneBitMean
-from reticent.plan import Answers, Metric, Plan, diff, lint, lint_succession
+from reticent.plan import Answers, Metric, Plan, diff, lint, lint_succession, privacy_card
+from reticent.privacy import compose
 
 HEAD = '[plan]\nname = "p"\nversion = 1\nround = "6h"\nowner = "someone"\nexpires = 2099-01-01\n'
 METRICS = "".join(
@@ -135,6 +136,13 @@ def test_the_most_windows_that_rounds_touch(length: int) -> None:
             for begin in range(1000, 1000 + length)
         )
         assert plan.answers.windows_touched(rounds) == touched
+
+
+def test_windows_add_up_however_many_there_are() -> None:
+    plan = replace(plan_of(60, 1), metrics=(Metric("a", OneBitMean("0.3", 60)),))
+    of_year = privacy_card(plan, 500)
+    assert of_year.any_history == compose([of_year.window or 0.0] * 500)
+    assert privacy_card(plan, 10**9).any_history == pytest.approx(0.3e9)  # at once: it is not added up
 
 
 def test_unwise_choices_are_named() -> None:

@@ -21,6 +21,7 @@ from reticent.privacy import (
     precise,
     printed,
     tracking,
+    upward,
 )
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _sampled_card(plan: Plan, rounds: int, time: str) -> PrivacyCard:
     windows = plan.answers.windows_touched(rounds)
 
     def card(loss: float) -> Losses:
-        return Losses(loss, inf, inf, loss, compose([loss] * windows))
+        return Losses(loss, inf, inf, loss, upward(windows * Fraction(loss)))  # `compose`, at once
 
     groups = [
         ([plan.by_name[name].mechanism for name in group.metrics], group.max_total) for group in plan.groups

@@ -136,7 +136,7 @@ def ingest(
 
     Exit code 3 when some reports did not count.
     """
-    options.one_source(store=store, url=url)
+    options.one_source(store, url)
     if url is not None and plans:
         raise click.UsageError("--register goes with --store.")
     if path == "-":

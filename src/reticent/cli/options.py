@@ -171,19 +171,13 @@ def opened_client(url: str, key: str | None) -> Iterator[tuple[Client, asyncio.R
         yield client, runner
 
 
-def one_source(**given: object) -> None:
-    """Raise `UsageError` unless one of these was given; a store in the environment gives way to the others."""
+def one_source(store: str | None, url: str | None) -> None:
+    """Raise `UsageError` unless one of the two was given; a store in the environment gives way to --url."""
     context = click.get_current_context()
-    names = [
-        name
-        for name, value in given.items()
-        if value is not None
-        and (name != "store" or context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
-    ]
-    options = " or ".join(f"--{name} {name.upper()}" if name != "store" else "--store URL" for name in given)
-    if len(names) > 1 or not any(value is not None for value in given.values()):
-        raise click.UsageError(f"Give {options}{', not both' * (len(names) > 1)}.")
-    if context.params.get("key") is not None and given.get("url") is None:
+    both = url is not None and context.get_parameter_source("store") is ParameterSource.COMMANDLINE
+    if both or (store is None and url is None):
+        raise click.UsageError(f"Give --store URL or --url URL{', not both' * both}.")
+    if context.params.get("key") is not None and url is None:
         raise click.UsageError("--key-file goes with --url.")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -73,17 +74,17 @@ def check(
         problems = lint_succession(Plan.load(previous), plan) if previous else []
         problems += lint(plan, datetime.now(UTC).date(), devices)
     card = privacy_card(plan, rounds) if plan else None
+    answer: dict[str, Any] = {"metrics": {}, "groups": {}, "loss": None}
+    if plan and card:
+        answer = _answer(plan, card, devices, confidence)
     if as_json:
-        answer: dict[str, object] = {"metrics": {}, "groups": {}, "loss": None}
-        if plan and card:
-            answer = _answer(plan, card, devices, confidence)
         print_json({**answer, "problems": [problem.to_dict() for problem in problems]})
     else:
         screen = console(markup=False)
         _print_problems(screen, path, problems)
         if plan and card:
-            _print_card(screen, plan, card, devices)
-            _print_widths(screen, plan, devices, confidence)
+            _print_card(screen, plan, card, answer)
+            _print_widths(screen, plan, answer)
     if any(problem.severity == "error" for problem in problems):
         found_problems()
 
@@ -146,15 +147,14 @@ def _moved(figures: Mapping[str, tuple[float, float]]) -> str:
     )
 
 
-def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> dict[str, object]:
+def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> dict[str, Any]:
     metrics = {}
     for metric in plan.metrics:
-        other = _other(metric)
-        metrics[metric.name] = {
-            **_described(plan, metric, card.rounds, devices, confidence),
-            "unit": metric.unit,
-            "alternative": _described(plan, other, card.rounds, devices, confidence) if other else None,
-        }
+        other, rival = metric.mechanism.alternative, None
+        if other is not None:  # the same histogram by the other mechanism, to compare with
+            rival = _described(plan, replace(metric, mechanism=other), card.rounds, devices, confidence)
+        described = _described(plan, metric, card.rounds, devices, confidence)
+        metrics[metric.name] = {**described, "unit": metric.unit, "alternative": rival}
     return {
         "plan": plan.name,
         "version": plan.version,
@@ -174,29 +174,18 @@ def _loss(plan: Plan, loss: Losses) -> dict[str, float]:
     return asdict(loss) | ({"window": loss.round} if plan.answers.sampled else {})
 
 
-def _answering(plan: Plan, devices: int) -> int:
-    """Devices that answer about a metric in a round; where answers are sampled, in a window."""
-    return max(1, devices * plan.asked // len(plan.metrics))
-
-
 def _described(plan: Plan, metric: Metric, rounds: int, devices: int, confidence: float) -> dict[str, object]:
     from reticent.estimates import expected_half_width, paper_bound
 
     alone = replace(plan, metrics=(metric,), groups=(), answers=Answers(plan.answers.window))
-    devices = _answering(plan, devices)
+    answering = max(1, devices * plan.asked // len(plan.metrics))  # in a round; if sampled, in a window
     return {
         "kind": metric.kind,
         "mechanism": metric.mechanism.title,
         "loss": _loss(plan, privacy_card(alone, rounds).metrics[metric.name]),
-        "half_width": expected_half_width(metric, devices, confidence),
-        "paper_bound": paper_bound(metric, devices, confidence),
+        "half_width": expected_half_width(metric, answering, confidence),
+        "paper_bound": paper_bound(metric, answering, confidence),
     }
-
-
-def _other(metric: Metric) -> Metric | None:
-    """The same histogram by the other mechanism, to compare with."""
-    other = metric.mechanism.alternative
-    return None if other is None else replace(metric, mechanism=other)
 
 
 def _print_problems(screen: Console, path: Path, problems: list[Problem]) -> None:
@@ -210,7 +199,7 @@ def _print_problems(screen: Console, path: Path, problems: list[Problem]) -> Non
         screen.print()
 
 
-def _print_card(screen: Console, plan: Plan, card: PrivacyCard, devices: int) -> None:
+def _print_card(screen: Console, plan: Plan, card: PrivacyCard, answer: Mapping[str, Any]) -> None:
     heads = [
         head.replace(" moved by", " moved\nby").replace("two histories, ", "two\nhistories, ")
         for head in card.columns.values()
@@ -224,8 +213,8 @@ def _print_card(screen: Console, plan: Plan, card: PrivacyCard, devices: int) ->
     screen.print(losses_table)
     width = max(len(title) for title, _ in card.scopes)
     scopes = [f"  {title:{width}}  {scope}" for title, scope in card.scopes]
-    matched = plan_tracking(plan, devices)
-    tracked = CLAIMS["tracking"].sentence.format(devices=f"{devices:,}", share=share(matched.many_rounds))
+    matched = share(answer["tracking"]["many_rounds"])
+    tracked = CLAIMS["tracking"].sentence.format(devices=f"{answer['devices']:,}", share=matched)
     screen.print(
         "\n".join(["", MEANING, *scopes, NOT_COVERED, "See docs/explanation/not-protected.md."]), style="dim"
     )
@@ -254,29 +243,23 @@ def _with_flip(plan: Plan, flip: Flip) -> tuple[Metric, ...]:
     return tuple(replace(metric, flip=flip) for metric in plan.metrics)
 
 
-def _print_widths(screen: Console, plan: Plan, devices: int, confidence: float) -> None:
-    from reticent.estimates import expected_half_width, paper_bound
-
+def _print_widths(screen: Console, plan: Plan, answer: Mapping[str, Any]) -> None:
+    of_what = f"{'window' if plan.answers.sampled else 'round'} with {answer['devices']:,} devices"
     widths = table(
-        f"{confidence:.0%} half-width", "mechanism", "at worst", "of range", "paper's bound",
-        title=f"\nExpected accuracy per {'window' if plan.answers.sampled else 'round'} with {devices:,} devices",
+        f"{answer['confidence']:.0%} half-width", "mechanism", "at worst", "of range", "paper's bound",
+        title=f"\nExpected accuracy per {of_what}",
     )  # fmt: skip
-    poor, devices = False, _answering(plan, devices)
+    poor = False
     for metric in plan.metrics:
-        top = float(metric.max_value) if metric.kind == "mean" else 1.0
-        unit = f" {metric.unit}" if metric.kind == "mean" and metric.unit else ""
-        for label, asked in ((metric.name, metric), ("  instead", _other(metric))):
-            if asked is None:
-                continue
-            half = expected_half_width(asked, devices, confidence)
-            poor |= asked is metric and half / top > POOR
-            widths.add_row(
-                label,
-                asked.mechanism.title,
-                f"±{figure(half)}{unit}",
-                f"{half / top:.2%}",
-                f"±{figure(paper_bound(asked, devices, confidence))}",
-            )
+        described, is_mean = answer["metrics"][metric.name], metric.kind == "mean"
+        top = float(metric.max_value) if is_mean else 1.0
+        unit = f" {metric.unit}" if is_mean and metric.unit else ""
+        poor |= described["half_width"] / top > POOR
+        for label, one in ((metric.name, described), ("  instead", described["alternative"])):
+            if one is not None:
+                half = one["half_width"]
+                bound = f"±{figure(one['paper_bound'])}"
+                widths.add_row(label, one["mechanism"], f"±{figure(half)}{unit}", f"{half / top:.2%}", bound)
     screen.print(widths)
     if poor:
         screen.print("\nreticent design helps to choose epsilon, flip and mechanism for a half-width.")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from reticent.collector import Client
     from reticent.plan import Plan
-    from reticent.results import Results
+    from reticent.stores import RoundStore
 
 MOST_ROUNDS = 10_000
 """As many as a collector shows at once."""
@@ -67,16 +67,15 @@ def rounds(
     if seal and url is not None:
         raise click.UsageError("--seal goes with --store: a running collector seals by itself.")
     sealed = []
-    with _source(key, store=store, url=url) as source:
+    with _source(store, url, key) as source:
         plans = source.plans()
         if plan is not None:
             options.check_name("plan", plan, plans)
-        if seal:
-            with options.opened_store(str(store)) as opened:
-                try:
-                    sealed = seal_due(opened, time.time())
-                finally:  # also when a round is damaged: the others are sealed
-                    write_results(opened)
+        if seal and isinstance(source, _Local):
+            try:
+                sealed = seal_due(source.store, time.time())
+            finally:  # also when a round is damaged: the others are sealed
+                write_results(source.store)
         rows = source.rounds(plan, last)
     listed = table(
         "plan",
@@ -119,7 +118,7 @@ def estimate(store: str | None, url: str | None, key: str | None, as_json: bool,
       reticent estimate --store sqlite:///reticent.db --since 2026-11-01 --until 2026-12-01
     """
     last_from = click.get_current_context().get_parameter_source("last")
-    with _source(key, store=store, url=url) as source:
+    with _source(store, url, key) as source:
         if selection["since"] is not None and last_from is ParameterSource.DEFAULT:
             selection["last"] = None
         selection = _checked(source, **selection)
@@ -203,7 +202,7 @@ def export(
         raise click.BadParameter("expected a name that ends in .csv or .parquet, or -.", param_hint="FILE")
     if to_output and as_json:
         raise click.UsageError("- is CSV on standard output: reticent estimate --json answers in JSON.")
-    with _source(key, store=store, url=url) as source:
+    with _source(store, url, key) as source:
         selection = _checked(source, **selection)
         if to_output:
             click.echo(source.csv(**selection), nl=False)
@@ -249,26 +248,25 @@ def _checked(source: _Local | _Remote, plan: str | None, **selection: Any) -> di
 
 
 @contextmanager
-def _source(key: str | None, **given: Any) -> Iterator[_Local | _Remote]:
-    """What is read; a store that only the environment names gives way to --url."""
-    from reticent.results import Results
-
-    options.one_source(**given)
-    if given["url"] is not None:
-        with options.opened_client(given["url"], key) as (client, runner):
+def _source(store: str | None, url: str | None, key: str | None) -> Iterator[_Local | _Remote]:
+    options.one_source(store, url)
+    if url is not None:
+        with options.opened_client(url, key) as (client, runner):
             yield _Remote(client, runner)
     else:
-        with options.opened_store(given["store"]) as opened:
-            yield _Local(Results(opened))
+        with options.opened_store(str(store)) as opened:
+            yield _Local(opened)
 
 
 class _Local:
     """What a store knows."""
 
-    def __init__(self, results: Results) -> None:
-        self._results = results
-        self.plans = results.plans
-        self.rounds = results.rounds
+    def __init__(self, store: RoundStore[Any]) -> None:
+        from reticent.results import Results
+
+        self.store = store
+        self._results = results = Results(store)
+        self.plans, self.rounds = results.plans, results.rounds
 
     def estimates(self, **selection: Any) -> dict[str, list[dict[str, Any]]]:
         return self._results.estimates(**selection).to_dict()

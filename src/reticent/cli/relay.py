@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from reticent.cli.options import check_free, input_file, key_file_option, make_client, variables
-from reticent.cli.serve import address, listening, page_origins, tls_files
+from reticent.cli.serve import address, server_options, tls_files
 from reticent.errors import ReticentError
 from reticent.plan import Plan
 
@@ -18,12 +18,7 @@ from reticent.plan import Plan
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=input_file)
 @click.option("--to", required=True, metavar="URL", help="The collector, as https://HOST.")
 @key_file_option
-@click.option("--listen", default="127.0.0.1:8001", show_default=True, metavar="HOST:PORT", callback=listening,
-              help="Where to listen; port 0 is any that is free.")  # fmt: skip
-@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-              help="Certificate for HTTPS, in PEM.")  # fmt: skip
-@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-              help="Its private key, in PEM, without a password.")  # fmt: skip
+@server_options("127.0.0.1:8001")
 @click.option("--client-keys", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               help="Keys of which each client needs one, a key per line.")  # fmt: skip
 @click.option("--batch", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N",
@@ -36,10 +31,6 @@ from reticent.plan import Plan
               metavar="SECONDS", help="How long to retry a collector that does not answer.")  # fmt: skip
 @click.option("--queue", type=click.IntRange(1), default=100_000, show_default=True, metavar="N",
               help="Most reports that may wait in memory.")  # fmt: skip
-@click.option("--max-connections", type=click.IntRange(1), default=10_000, show_default=True, metavar="N",
-              help="Connections at a time; fewer where the system allows fewer open files.")  # fmt: skip
-@click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", callback=page_origins,
-              help="Pages of this origin may send reports; may be repeated.")  # fmt: skip
 def relay(
     plans: tuple[Path, ...],
     to: str,

@@ -19,7 +19,7 @@ import click
 from click.core import ParameterSource
 
 from reticent.cli.faults import plain_faults
-from reticent.cli.options import check_free, input_file, store_option
+from reticent.cli.options import Decorator, check_free, input_file, store_option, together, variables
 from reticent.errors import ParameterError, ReticentError
 from reticent.plan import Plan
 
@@ -138,52 +138,51 @@ class Configured(click.Command):
             raise click.UsageError(f"{path}: {settings[name]}: {error.message}", ctx) from None
 
 
+def server_options(listen: str) -> Decorator:
+    """Of verbs that listen, by default on `listen`."""
+    file: dict[str, Any] = {"type": click.Path(exists=True, dir_okay=False), "metavar": "FILE"}
+    return together(
+        click.option("--listen", default=listen, show_default=True, metavar="HOST:PORT", callback=listening,
+                     help="Where to listen; port 0 is any that is free."),
+        click.option("--tls-cert", **file, help="Certificate for HTTPS, in PEM."),
+        click.option("--tls-key", **file, help="Its private key, in PEM, without a password."),
+        click.option("--max-connections", type=click.IntRange(1), default=10_000, show_default=True, metavar="N",
+                     help="Connections at a time; fewer where the system allows fewer open files."),
+        click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", callback=page_origins,
+                     help="Pages of this origin may send reports; may be repeated."),
+    )  # fmt: skip
+
+
+@variables("RETICENT")
 @click.command(short_help="Take reports, seal rounds, show estimates.", cls=Configured)
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, envvar="RETICENT_PLANS", type=input_file)
-@click.option("--config", envvar="RETICENT_CONFIG", is_eager=True, expose_value=False, callback=_config,
+@click.option("--config", is_eager=True, expose_value=False, callback=_config,
               type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               help="A TOML file with any of these options, such as workers = 2, and with plans = [...].")  # fmt: skip
 @store_option
-@click.option(
-    "--listen", envvar="RETICENT_LISTEN", default="127.0.0.1:8000", show_default=True, metavar="HOST:PORT",
-    callback=listening, help="Where to listen; port 0 is any that is free.",
-)  # fmt: skip
-@click.option("--workers", envvar="RETICENT_WORKERS", type=click.IntRange(1), default=1, show_default=True,
-              metavar="N", help="Processes that share the port; several on PostgreSQL or a lake only.")  # fmt: skip
-@click.option("--tls-cert", envvar="RETICENT_TLS_CERT", type=click.Path(exists=True, dir_okay=False),
-              metavar="FILE", help="Certificate for HTTPS, in PEM.")  # fmt: skip
-@click.option("--tls-key", envvar="RETICENT_TLS_KEY", type=click.Path(exists=True, dir_okay=False),
-              metavar="FILE", help="Its private key, in PEM, without a password.")  # fmt: skip
-@click.option("--behind-proxy", envvar="RETICENT_BEHIND_PROXY", is_flag=True,
+@server_options("127.0.0.1:8000")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, metavar="N",
+              help="Processes that share the port; several on PostgreSQL or a lake only.")  # fmt: skip
+@click.option("--behind-proxy", is_flag=True,
               help="An HTTPS proxy is in front: needs keys, and marks cookies secure.")  # fmt: skip
-@click.option("--max-body", envvar="RETICENT_MAX_BODY", type=click.IntRange(1024), default=16 << 20,
-              show_default=True, metavar="BYTES", help="Largest body of a request.")  # fmt: skip
-@click.option("--max-batch", envvar="RETICENT_MAX_BATCH", type=click.IntRange(1), default=200_000,
-              show_default=True, metavar="N", help="Most reports in a batch.")  # fmt: skip
-@click.option("--max-connections", envvar="RETICENT_MAX_CONNECTIONS", type=click.IntRange(1),
-              default=10_000, show_default=True, metavar="N",
-              help="Connections at a time; fewer where the system allows fewer open files.")  # fmt: skip
-@click.option("--read-timeout", envvar="RETICENT_READ_TIMEOUT", type=click.FloatRange(0.1), default=20.0,
-              show_default=True, metavar="SECONDS",
+@click.option("--max-body", type=click.IntRange(1024), default=16 << 20, show_default=True, metavar="BYTES",
+              help="Largest body of a request.")  # fmt: skip
+@click.option("--max-batch", type=click.IntRange(1), default=200_000, show_default=True, metavar="N",
+              help="Most reports in a batch.")  # fmt: skip
+@click.option("--read-timeout", type=click.FloatRange(0.1), default=20.0, show_default=True, metavar="SECONDS",
               help="How long a request may take to arrive.")  # fmt: skip
-@click.option("--rate", envvar="RETICENT_RATE", type=click.FloatRange(0), default=0.0, show_default=True,
-              metavar="N", callback=_rate, help="Reports per second and key, at least 1; 0 is no limit.")  # fmt: skip
-@click.option("--queue", envvar="RETICENT_QUEUE", type=click.IntRange(1), default=1_000_000,
-              show_default=True, metavar="N",
+@click.option("--rate", type=click.FloatRange(0), default=0.0, show_default=True, metavar="N", callback=_rate,
+              help="Reports per second and key, at least 1; 0 is no limit.")  # fmt: skip
+@click.option("--queue", type=click.IntRange(1), default=1_000_000, show_default=True, metavar="N",
               help="Most reports that may wait for a commit.")  # fmt: skip
-@click.option("--seal/--no-seal", "seals", envvar="RETICENT_SEAL", default=True, show_default=True,
+@click.option("--seal/--no-seal", "seals", default=True, show_default=True,
               help="Seal rounds that are over; --no-seal where another process seals them.")  # fmt: skip
-@click.option("--clock-skew", envvar="RETICENT_CLOCK_SKEW", type=click.FloatRange(0), default=300.0,
-              show_default=True, metavar="SECONDS",
+@click.option("--clock-skew", type=click.FloatRange(0), default=300.0, show_default=True, metavar="SECONDS",
               help="How much a device's clock may run fast.")  # fmt: skip
-@click.option("--allow-origin", "origins", envvar="RETICENT_ALLOW_ORIGIN", multiple=True, metavar="ORIGIN",
-              callback=page_origins,
-              help="Pages of this origin may send reports; may be repeated.")  # fmt: skip
-@click.option("--public", "public", envvar="RETICENT_PUBLIC", multiple=True, metavar="NAME",
+@click.option("--public", "public", multiple=True, metavar="NAME",
               help="Show the results of this plan without a key, at /public; may be repeated; "
                    "all is every PLAN.")  # fmt: skip
-@click.option("--wait-for-database", envvar="RETICENT_WAIT_FOR_DATABASE", type=click.FloatRange(0),
-              default=60.0, show_default=True, metavar="SECONDS",
+@click.option("--wait-for-database", type=click.FloatRange(0), default=60.0, show_default=True, metavar="SECONDS",
               help="How long to wait for a PostgreSQL server that is not reachable yet.")  # fmt: skip
 def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) -> None:
     """

@@ -14,9 +14,8 @@ from rich.table import Table
 
 from paper import ALL, EXPERIMENTS, Experiment, run
 from paper.claims import DAY, Run, Setting, Verdict
-from reticent.cli.faults import plain_faults
 from reticent.cli.options import input_file
-from reticent.cli.output import as_json, console, print_json
+from reticent.cli.output import as_json, console, plain_faults, print_json
 from reticent.errors import MissingExtraError
 
 COLOURS = {

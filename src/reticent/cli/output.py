@@ -1,8 +1,9 @@
-"""The one printer of all verbs: tables and progress for people, JSON for scripts."""
+"""The one printer of all verbs: tables, progress and failures for people, JSON for scripts."""
 
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reticent.cli.device import FOUND_PROBLEMS, json_text
+from reticent.errors import MissingExtraError, ReticentError
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
@@ -75,6 +77,38 @@ def progress(label: str, quiet: bool) -> Iterator[Callable[[float, float], None]
     with Progress(*columns, console=screen, transient=True) as bar:
         task = bar.add_task(label, total=1.0)
         yield lambda done, total: bar.update(task, completed=done / total)
+
+
+@contextmanager
+def plain_faults() -> Iterator[None]:
+    """Errors of reticent and of the system, missing packages and Ctrl-C, in plain words."""
+    try:
+        yield
+    except ReticentError as error:
+        text, cause = str(error), str(error.__cause__ or "")
+        package = re.search(
+            r"\binstall (\S+)", cause, re.IGNORECASE
+        )  # of fsspec: "Install s3fs to access S3"
+        if package and isinstance(error.__cause__, ImportError) and cause in text:
+            text = text.replace(cause, f"{package[1]} is not installed.\n  Hint: pip install {package[1]}")
+        raise click.ClickException(text) from error
+    except ModuleNotFoundError as error:
+        from reticent.cli.doctor.machine import extra_of
+
+        extra = extra_of(error.name or "")
+        if extra is None:
+            raise
+        raise click.ClickException(str(MissingExtraError(extra, str(error.name)))) from error
+    except BrokenPipeError:
+        raise  # the reader closed the pipe; click ends quietly
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        raise click.ClickException(f"{place}{error.strerror}.") from error
+    except KeyboardInterrupt:
+        click.echo("Stopped.", err=True)
+        raise SystemExit(130) from None  # 128 and the number of the signal, as shells count
 
 
 def make_folder(folder: Path | None) -> None:

@@ -14,9 +14,8 @@ from reticent.cli.demo import demo
 from reticent.cli.design import design
 from reticent.cli.device import group as device_group
 from reticent.cli.doctor import doctor
-from reticent.cli.faults import plain_faults
 from reticent.cli.ingest import ingest
-from reticent.cli.output import as_json, show
+from reticent.cli.output import as_json, plain_faults, show
 from reticent.cli.plan import plan
 from reticent.cli.reading import estimate, export, rounds
 from reticent.cli.relay import relay

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from reticent.cli.faults import plain_faults
 from reticent.cli.options import Decorator, check_free, input_file, store_option, together, variables
+from reticent.cli.output import plain_faults
 from reticent.errors import ParameterError, ReticentError
 from reticent.plan import Plan
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from reticent.cli.doctor.machine import Check, failed, open_to_others, private_file
+from reticent.cli.doctor.machine import Check, failed, open_to_others, private_file, verdict
 from reticent.device import HttpTransport
 from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES
 from reticent.errors import ParameterError, PlanError, ReticentError
@@ -84,15 +84,8 @@ def _place(url: str, opened: RoundStore[Any]) -> Iterator[Check]:
             writable = writable and os.access(file, os.R_OK | os.W_OK)
         if hasattr(os, "ST_RDONLY"):  # root passes os.access on a disk that is read only
             writable = writable and not os.statvfs(folder).f_flag & os.ST_RDONLY
-    if writable:
-        yield STORE("writable", "ok", "by this user")
-    else:
-        yield STORE(
-            "writable",
-            "problem",
-            "not by this user",
-            "run as the user of the collector, or give this one the right",
-        )
+    hint = "run as the user of the collector, or give this one the right"
+    yield verdict(STORE, "writable", "by this user", "" if writable else "not by this user", hint)
     if kind in ("sqlite:", "lake:"):
         yield disk(shutil.disk_usage(folder).free)
     else:
@@ -212,11 +205,10 @@ def check_state(file: Path, plan: Plan | None) -> Iterator[Check]:
         private = DEVICE("permissions", "problem", message, "run as the user of the program")
     yield private
     folder = file.resolve().parent
-    if others := open_to_others(folder, 0o022):
-        message = f"{others} can replace files in {folder}"
-        yield DEVICE("folder", "problem", message, "keep the state file in a folder of its owner")
-    else:
-        yield DEVICE("folder", "ok", "only its owner can replace the file")
+    others = open_to_others(folder, 0o022)
+    fault = f"{others} can replace files in {folder}" if others else ""
+    hint = "keep the state file in a folder of its owner"
+    yield verdict(DEVICE, "folder", "only its owner can replace the file", fault, hint)
     yield _whole(file, plan)
     quarantined = len(list(file.parent.glob(f"{file.name}.quarantined-*")))
     if quarantined:
@@ -236,31 +228,28 @@ def _whole(file: Path, plan: Plan | None) -> Check:
         return DEVICE(
             "content", "problem", f"{file} is not a state file", "give the file that the program uses"
         )
-    foreign = int.from_bytes(header[68:72], "big") != APPLICATION_ID
-    if foreign or int.from_bytes(header[60:64], "big") > LAYOUT:
-        message = f"{file} belongs to another program" if foreign else "written by a newer reticent"
-        return DEVICE(
-            "content",
-            "problem",
-            message,
-            "give the device a file of its own" if foreign else "update this one",
-        )
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        message = f"{file} belongs to another program"
+        return DEVICE("content", "problem", message, "give the device a file of its own")
+    if int.from_bytes(header[60:64], "big") > LAYOUT:
+        return DEVICE("content", "problem", "written by a newer reticent", "update this one")
     # While a program has the file open, its log is read too. Otherwise the file is opened as immutable: SQLite would
     # else create the index of a log that does not exist.
     how = "mode=ro" if Path(f"{file}-wal").exists() else "mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(f"file:{quote(str(file))}?{how}", uri=True, timeout=2.0)) as connection:
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            (damage,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-            if verdict != "ok" or not names >= TABLES.keys():
+            if damage != "ok" or not names >= TABLES.keys():
                 return DEVICE("content", "problem", "damaged", "the program sets it aside at its next start")
             (served,) = connection.execute("SELECT plan FROM device").fetchone()
     except sqlite3.Error:
         return DEVICE("content", "problem", "cannot be read", "the program sets it aside at its next start")
+    fault = ""
     if plan is not None and served != plan.name:
-        message = f"the state of plan {served}, not of {plan.name}"
-        return DEVICE("content", "problem", message, "one state file serves one plan; give each its own")
-    return DEVICE("content", "ok", f"intact, for plan {served}")
+        fault = f"the state of plan {served}, not of {plan.name}"
+    hint = "one state file serves one plan; give each its own"
+    return verdict(DEVICE, "content", f"intact, for plan {served}", fault, hint)
 
 
 def check_endpoint(url: str) -> Iterator[Check]:
@@ -290,11 +279,8 @@ def _answers(url: str) -> Iterator[Check]:
         return
     yield ENDPOINT("reachable", "ok", "a collector answers")
     ready, _, _ = _get(url, "/readyz")
-    if ready == 200:
-        yield ENDPOINT("ready", "ok", "it can write to its store")
-    else:
-        message = f"/readyz answers {ready}: it cannot write"
-        yield ENDPOINT("ready", "problem", message, "look at its store and disk")
+    fault = "" if ready == 200 else f"/readyz answers {ready}: it cannot write"
+    yield verdict(ENDPOINT, "ready", "it can write to its store", fault, "look at its store and disk")
     if ends is not None:
         left = ends - time.time()
         message = f"lasts {left / 86_400:.0f} more days"

@@ -45,6 +45,11 @@ class Check(NamedTuple):
 INSTALLATION, MACHINE, TLS = (partial(Check, area) for area in ("installation", "machine", "tls"))
 
 
+def verdict(area: partial[Check], name: str, fine: str, fault: str, hint: str) -> Check:
+    """A problem where there is a fault, otherwise ok."""
+    return area(name, "problem", fault, hint) if fault else area(name, "ok", fine)
+
+
 def failed(area: partial[Check], name: str, error: Exception, hint: str) -> Check:
     """An error as a problem, with its own hint if it has one."""
     message, _, own = str(error).partition("\n  Hint: ")
@@ -57,15 +62,11 @@ def installation() -> Iterator[Check]:
         "python", "ok", f"Python {platform.python_version()} ({platform.python_implementation()})"
     )
     yield INSTALLATION("reticent", "ok", f"{version('reticent')} in {Path(reticent.__file__).parent}")
-    if sqlite3.sqlite_version_info >= OLDEST_SQLITE:
-        yield INSTALLATION("sqlite", "ok", f"SQLite {sqlite3.sqlite_version}")
-    else:
-        message = (
-            f"SQLite {sqlite3.sqlite_version}: enough for devices, --store sqlite:/// needs 3.35 or newer"
-        )
-        yield INSTALLATION(
-            "sqlite", "problem", message, "use a Python built with a newer one, or another store"
-        )
+    found, is_old = f"SQLite {sqlite3.sqlite_version}", sqlite3.sqlite_version_info < OLDEST_SQLITE
+    fault = f"{found}: enough for devices, --store sqlite:/// needs 3.35 or newer" if is_old else ""
+    yield verdict(
+        INSTALLATION, "sqlite", found, fault, "use a Python built with a newer one, or another store"
+    )
     for extra, libraries in extras().items():
         yield of_extra(extra, libraries)
 
@@ -171,10 +172,9 @@ def machine() -> Iterator[Check]:
 
         soft = getrlimit(RLIMIT_NOFILE)[0]
         yield open_files(2**31 if soft == RLIM_INFINITY else soft)
-    if time.time() < BUILT:
-        yield MACHINE("clock", "problem", "earlier than the release of this program", "set the clock, by NTP")
-    else:
-        yield MACHINE("clock", "ok", f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC")
+    fault = "earlier than the release of this program" if time.time() < BUILT else ""
+    now = f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC"
+    yield verdict(MACHINE, "clock", now, fault, "set the clock, by NTP")
 
 
 def open_files(limit: int | None) -> Check:
@@ -203,9 +203,9 @@ def open_to_others(path: Path, rights: int = 0o077) -> str:
 
 def private_file(area: partial[Check], name: str, file: Path, why: str = "") -> Check:
     """Whether only its owner can access a file."""
-    if others := open_to_others(file):
-        return area(name, "problem", f"{others} can access {file}{why}", f"chmod 600 {file}")
-    return area(name, "ok", "only its owner can access the file")
+    others = open_to_others(file)
+    fault = f"{others} can access {file}{why}" if others else ""
+    return verdict(area, name, "only its owner can access the file", fault, f"chmod 600 {file}")
 
 
 def tls(certificate: Path | None, key: Path | None) -> Iterator[Check]:
@@ -217,11 +217,10 @@ def tls(certificate: Path | None, key: Path | None) -> Iterator[Check]:
             "certificate", "note", "a certificate and a key go together", "give --tls-cert and --tls-key"
         )
         return
+    fault = ""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except (OSError, ValueError):
-        message = "the two files are not a certificate and its key"
-        hint = "give PEM files that belong together, the key without a password"
-        yield TLS("certificate", "problem", message, hint)
-    else:
-        yield TLS("certificate", "ok", "belongs to the key")
+        fault = "the two files are not a certificate and its key"
+    hint = "give PEM files that belong together, the key without a password"
+    yield verdict(TLS, "certificate", "belongs to the key", fault, hint)

@@ -224,6 +224,41 @@ def test_a_reader_that_cannot_be_found_costs_one_export_and_counts_nothing_twice
     run(script)
 
 
+def test_a_callback_that_takes_too_long_costs_one_export_and_counts_nothing_twice(
+    run: Callable[[str], None],
+) -> None:
+    """The SDK gives up the collection that discards: the parent's increase is still there."""
+    script = """
+    parent, slept = os.getpid(), []
+    def slow(_):
+        if os.getpid() != parent and not slept:
+            slept.append(True)
+            time.sleep(0.3)
+        return []
+
+    forks.PATIENCE = 0.1
+    provider = set_up()
+    meter = provider.get_meter("app")
+    requests = meter.create_counter("requests")
+    for name in ("work", "seconds"):        # the SDK looks at the time before each but the first
+        meter.create_observable_counter(name, callbacks=[slow])
+    requests.add(1000)
+
+    def work():
+        for thread in threading.enumerate():
+            if thread.name == "reticent-inheritance":
+                thread.join()
+        provider.force_flush()      # holds the parent's 1,000: thrown away whole
+        requests.add(20)
+        provider.shutdown()
+
+    wait(fork(work))
+    provider.shutdown()
+    assert slept == [] and device._recorded(HERE) == {"requests": 1020}, device._recorded(HERE)
+    """
+    run(script)
+
+
 def test_a_lock_that_was_held_at_the_fork_holds_up_neither_worker_nor_parent(
     run: Callable[[str], None],
 ) -> None:

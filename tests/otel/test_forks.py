@@ -321,6 +321,40 @@ def test_a_fork_waits_for_an_export_and_the_parent_goes_on(run: Callable[[str], 
     run(script)
 
 
+def test_exports_come_to_rest_before_their_device(run: Callable[[str], None]) -> None:
+    """An export that a fork waits for needs the device's file, which the fork must not have locked yet."""
+    script = """
+    forks.PATIENCE = 10.0
+    providers = [set_up() for _ in range(8)]
+    counters = [provider.get_meter("app").create_counter("requests") for provider in providers]
+    for counter in counters:
+        counter.add(100)
+    add, save, adding = device.add, device.save, threading.Semaphore(0)
+    def slow(*arguments):
+        adding.release()
+        time.sleep(0.2)
+        add(*arguments)
+    device.add, device.save = slow, lambda seconds=0.0: save(30.0)
+    exporting = [threading.Thread(target=provider.force_flush) for provider in providers]
+    for thread in exporting:
+        thread.start()
+    for _ in providers:
+        adding.acquire()
+    device.add = add
+
+    def work():
+        for counter, provider in zip(counters, providers):
+            counter.add(5)
+            provider.shutdown()
+
+    wait(fork(work))
+    for thread in exporting:
+        thread.join()
+    assert device._recorded(HERE) == {"requests": 840}, device._recorded(HERE)
+    """
+    run(script)
+
+
 def test_a_child_of_an_exporter_that_was_shut_down(run: Callable[[str], None]) -> None:
     script = """
     provider = set_up()

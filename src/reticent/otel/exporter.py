@@ -34,7 +34,7 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation
 from opentelemetry.sdk.resources import Resource
 
-from reticent.device import Device, Policy, process
+from reticent.device import Device, Policy
 from reticent.errors import ParameterError
 from reticent.otel.feed import Feed, Kind, Point, Reading, exact
 from reticent.otel.forks import Inheritance
@@ -124,7 +124,6 @@ class PrivateMetricExporter(MetricExporter):
         self._feed = Feed(device, Routes(device.plan, names, scale, routes)) if device.plan else None
         self._is_shut_down = False
         self._inheritance = Inheritance(self)
-        process.watch(self._inheritance)
         if self._made is not None:
             self._made.start()
 

@@ -10,13 +10,17 @@ with care: where they are not found, a child counts too little, never twice.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from threading import Thread
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from opentelemetry.sdk.metrics import MeterProvider
+
+from reticent.device import process  # noqa: F401 - its hooks for forks come first, see the end
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader
@@ -49,6 +53,7 @@ class Inheritance:
         self._books = Books.OWN
         self._held: list[Any] = []  # locks
         self.is_over = False  # whether the exporter is shut down
+        _inheritances.add(self)
 
     def is_own(self) -> bool:
         """Whether the current export holds this process's own numbers; asked once per export."""
@@ -83,9 +88,6 @@ class Inheritance:
         worker.start()
         worker.join(PATIENCE)
 
-    def before_exit(self) -> None:
-        """Nothing: the device writes what it has, and OpenTelemetry shuts the exporter down."""
-
     def _empty(self, readers: Sequence[MetricReader]) -> None:
         try:
             for reader in readers:
@@ -93,6 +95,30 @@ class Inheritance:
             self._books = Books.OWN
         except Exception:  # a callback took too long
             self._books = Books.UNKNOWN
+
+
+_inheritances: WeakSet[Inheritance] = WeakSet()
+
+
+def _before() -> None:
+    for inheritance in list(_inheritances):
+        inheritance.before_fork()
+
+
+def _after_in_parent() -> None:
+    for inheritance in list(_inheritances):
+        inheritance.after_fork_in_parent()
+
+
+def _after_in_child() -> None:
+    for inheritance in list(_inheritances):
+        inheritance.after_fork_in_child()
+
+
+# Registered after the hooks of devices, so `_before` runs before theirs: an export that a fork waits for still needs
+# the device, whose file is locked from then on.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
 
 
 def readers_of(exporter: MetricExporter) -> list[MetricReader]:

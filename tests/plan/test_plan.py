@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, date, datetime
 
 import pytest
 
@@ -94,3 +95,10 @@ def test_offsets_follow_plan_order() -> None:
     assert (plan.bits, plan.report_bytes) == (11, 2)
     with pytest.raises(KeyError):
         plan.offset("d")
+
+
+def test_a_plan_expires_with_the_first_second_of_the_day() -> None:
+    plan = Plan("p", 1, 3600, 0, (Metric("a", OneBitMean(1, 60)),), expires=date(2027, 11, 1))
+    midnight = datetime(2027, 11, 1, tzinfo=UTC).timestamp()
+    assert [plan.has_expired(midnight + seconds) for seconds in (-1, 0, 1)] == [False, True, True]
+    assert not replace(plan, expires=None).has_expired(midnight)

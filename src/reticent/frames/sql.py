@@ -12,7 +12,7 @@ import numpy as np
 
 from reticent.errors import MissingExtraError, ParameterError
 from reticent.mechanisms import COHORTS
-from reticent.plan import Metric, Plan
+from reticent.plan import Plan
 from reticent.stores import FEW
 from reticent.stores.lake import Columns, asked_place, bit_place
 
@@ -268,16 +268,13 @@ def _points(plan: Plan) -> Iterable[str]:
 
 
 def _metrics(plan: Plan, confidence: float) -> Iterable[str]:
+    """Name, kind, unit, range, channel, and t² · n of Hoeffding's P(|S/n - p| >= t) <= 2 exp(-2nt²)."""
     for number, metric in enumerate(plan.metrics):
-        yield f"({number}, {_text(metric.name)}, {_text(metric.kind)}, {_constants(metric, confidence)})"
-
-
-def _constants(metric: Metric, confidence: float) -> str:
-    """The unit, the range, the channel, and t² · n of Hoeffding's P(|S/n - p| >= t) <= 2 exp(-2nt²)."""
-    unit = _text(metric.unit) if metric.unit else "NULL"
-    channel, mechanism = metric.channel, metric.mechanism
-    tail = log(2 * mechanism.intervals / (1 - confidence)) / 2
-    return _list(unit, *map(_double, (mechanism.top, float(channel.low), float(channel.contrast), tail)))
+        channel, mechanism = metric.channel, metric.mechanism
+        tail = log(2 * mechanism.intervals / (1 - confidence)) / 2
+        words = _text(metric.name), _text(metric.kind), _text(metric.unit) if metric.unit else "NULL"
+        numbers = mechanism.top, float(channel.low), float(channel.contrast), tail
+        yield f"({_list(str(number), *words, *map(_double, numbers))})"
 
 
 def _order(tags: Sequence[str]) -> list[str]:

@@ -34,6 +34,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("serve", "nope.toml", *STORE), 2, "'nope.toml' does not exist"),
     (("ingest", "nope.ndjson", *STORE), 2, "'nope.ndjson' does not exist"),
     (("device", "status", "nope.db"), 2, "there is no such file"),
+    (("device", "consent", "nope.db", "granted"), 2, "--plan PLAN makes it here"),
     (("rounds", "--store", "sqlite:///nope.db"), 1, "reticent serve and reticent keys create make a new one"),
     (("estimate", "--store", "lake:///nope"), 1, "there is no such store"),
     (("count", "nope"), 1, "there is no lake"),

@@ -203,9 +203,10 @@ def run(verb: Verb, given: argparse.Namespace) -> int:
         with suppress(AttributeError):
             getattr(sys, name).reconfigure(errors="replace")  # a terminal may not have every letter
     if not given.state.is_file() and (verb.needs_file or given.state.exists() or given.plan is None):
+        makes = "" if verb.needs_file else "; --plan PLAN makes it here"
         sys.stderr.write(
             f"Error: {given.state}: there is no such file.\n  Hint: give the state file that the program uses; "
-            "a device makes none before consent, with DO_NOT_TRACK, in CI or in a container\n"
+            f"a device makes none before consent, with DO_NOT_TRACK, in CI or in a container{makes}\n"
         )
         return 2
     code = verb.run(given)

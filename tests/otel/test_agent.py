@@ -274,6 +274,15 @@ def test_the_parts_of_a_histogram() -> None:
         assert held == {"request_seconds": 1, "slowest": 1, "files_saved": 1, "open_files": Fraction(1, 2)}
 
 
+@pytest.mark.parametrize(("part", "expected"), [("max", 2), ("mean", 1)])
+def test_instruments_in_several_units_share_a_largest_value_and_a_mean(part: str, expected: int) -> None:
+    """Half a second of one in milliseconds; two seconds and half a second of the other."""
+    milliseconds = Route("page.load", "slowest", take=part, scale="1/1000")
+    with machine(milliseconds, Route("request.time", "slowest", take=part, scale=1)) as it:
+        values = it.export(histogram("page.load", 500, 1, 500), histogram("request.time", 2.5, 2, 2))
+        assert values == {"slowest": expected}
+
+
 def test_a_running_histogram_has_a_mean_and_no_largest_value(caplog: pytest.LogCaptureFixture) -> None:
     routes = [
         Route("http.duration", "request_seconds", take="mean"),

@@ -64,7 +64,7 @@ class Feed:
         self._device = device
         self._routes = routes
         self._warned: set[str] = set()
-        self._recorded: dict[str, tuple[int, list[Point]]] = {}
+        self._recorded: dict[str, tuple[int, Point]] = {}  # by metric, in its unit: the round, and all of it
 
     def take(self, readings: Iterable[Reading]) -> None:
         """Record the readings of one export."""
@@ -118,8 +118,13 @@ class Feed:
     def _set_of_round(self, route: Route, points: Iterable[Point]) -> bool:
         """Set the largest or the mean of what was recorded in the round so far; False: it is unknown."""
         number = self._device.current_round
-        began, recorded = self._recorded.get(route.metric, (number, []))
-        recorded = [*(recorded if began == number else ()), *(point for point in points if point.count)]
+        began, earlier = self._recorded.get(route.metric, (number, None))
+        recorded = [earlier] if earlier is not None and began == number else []
+        recorded += [
+            Point(route.scaled(point.number), point.count, point.largest and route.scaled(point.largest))
+            for point in points
+            if point.count
+        ]
         if not recorded:
             return True
         if route.take == "max" and any(point.largest is None for point in recorded):
@@ -127,12 +132,11 @@ class Feed:
         count = sum(point.count for point in recorded)
         largest = max((point.largest for point in recorded if point.largest is not None), default=None)
         together = Point(total(point.number for point in recorded), count, largest)
-        self._recorded[route.metric] = number, [together]
+        self._recorded[route.metric] = number, together
         if route.take == "max" and largest is not None:
-            self._device.set(route.metric, route.scaled(largest))
+            self._device.set(route.metric, largest)
         else:
-            mean = together.number if isinstance(together.number, float) else together.number / count
-            self._device.set(route.metric, route.scaled(mean))
+            self._device.set(route.metric, together.number / count)  # infinity stays infinite
         return True
 
 

@@ -180,3 +180,9 @@ def test_even_buckets_have_one_width(count, max_value):
         max_value / count
     }
     assert buckets.max_value == max_value
+
+
+def test_a_share_of_all_alphas_rounds_up_to_the_last_one() -> None:
+    """Of a value in the middle, exactly half of them: those from 2⁶³ on."""
+    for grid, value in ((Grid.even(2), 1), (Grid.even(1), Fraction(1, 2))):
+        assert [grid.cell(value, alpha) for alpha in (0, 2**63 - 1, 2**63, 2**64 - 1)] == [0, 0, 1, 1]

@@ -185,8 +185,8 @@ class Pipe:
     """`reticent ingest -` in a process of its own, which tells its progress twice a second and waits little."""
 
     def __init__(self, *options: str) -> None:
-        hasty = "ingest.PROGRESS_SECONDS = 0.5; ingest.BLOCK_SECONDS = 0.1"
-        program = f"from reticent.cli import ingest, main; {hasty}; main()"
+        hasty = "output.PROGRESS_SECONDS = 0.5; ingest.BLOCK_SECONDS = 0.1"
+        program = f"from reticent.cli import ingest, main, output; {hasty}; main()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", program, "ingest", "-", *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

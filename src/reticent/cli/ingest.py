@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import click
 
 from reticent.cli import options
-from reticent.cli.output import PROGRESS_SECONDS, as_json, found_problems, quiet, show
+from reticent.cli.output import as_json, found_problems, now_and_then, quiet, show
 from reticent.plan import Plan
 from reticent.reports import MAGIC, MAX_JSON, Verdict, packed_header
 
@@ -141,7 +141,7 @@ def ingest(
         raise click.UsageError("--register goes with --store.")
     if path == "-":
         options.take_standard_input()
-    summary, shown_at = Summary(), time.monotonic()
+    summary, tell = Summary(), now_and_then(quiet)
     into = _into_collector(url, key, retry_for) if url is not None else _into_store(str(store), plans)
     with into as take, click.open_file(path, "rb") as file:
         try:
@@ -149,9 +149,7 @@ def ingest(
                 take(block, summary)
                 if strict and summary.refused:
                     break
-                if not quiet and time.monotonic() - shown_at > PROGRESS_SECONDS:
-                    shown_at = time.monotonic()
-                    click.echo(f"{summary}; continuing.", err=True)
+                tell(lambda: f"{summary}; continuing.")
         finally:  # also when the rest cannot be taken, or Ctrl-C ends it
             for row in [] if as_json else summary.first:
                 click.echo(f"{row['where']}: {row['code']}: {row['reason']}", err=True)

@@ -54,24 +54,32 @@ def found_problems() -> NoReturn:
     raise SystemExit(FOUND_PROBLEMS)
 
 
+def now_and_then(quiet: bool) -> Callable[[Callable[[], str]], None]:
+    """Writes a line to standard error every `PROGRESS_SECONDS`, unless it is to be quiet."""
+    shown_at = time.monotonic()
+
+    def tell(line: Callable[[], str]) -> None:
+        nonlocal shown_at
+        if not quiet and time.monotonic() - shown_at >= PROGRESS_SECONDS:
+            shown_at = time.monotonic()
+            click.echo(line(), err=True)
+
+    return tell
+
+
 @contextmanager
 def progress(label: str, quiet: bool) -> Iterator[Callable[[float, float], None]]:
     """On standard error, called with what is done and the total: a bar in a terminal, else a line now and then."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    screen = Console(stderr=True)
-    begun = shown_at = time.monotonic()
+    screen, begun, tell = Console(stderr=True), time.monotonic(), now_and_then(quiet)
 
-    def line(done: float, total: float) -> None:
-        nonlocal shown_at
-        now = time.monotonic()
-        if now - shown_at >= PROGRESS_SECONDS and 0 < done < total:
-            shown_at = now
-            left = (now - begun) * (total - done) / done
-            click.echo(f"{label}: {done / total:.0%}, about {left:.0f} s left", err=True)
+    def line(done: float, total: float) -> str:
+        left = (time.monotonic() - begun) * (total - done) / done
+        return f"{label}: {done / total:.0%}, about {left:.0f} s left"
 
     if quiet or not screen.is_terminal:
-        yield (lambda done, total: None) if quiet else line
+        yield lambda done, total: tell(lambda: line(done, total)) if 0 < done < total else None
         return
     columns = (TextColumn(label), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True) as bar:

@@ -193,6 +193,15 @@ def test_what_is_not_a_collector_is_told(run: Run, answer: bytes, words: str) ->
     assert url in result.output
 
 
+def test_a_collector_whose_answers_lack_something_is_told(run: Run) -> None:
+    empty = json.dumps({name: [{}] for name in ("rounds", "estimates", "changes", "withheld")}).encode()
+    with made_up(lambda target: empty) as url:
+        for verb in ("rounds", "estimate"):
+            done = run(verb, "--url", url)
+            message = f"Error: {url}: what answers is not a collector, or one that is too old.\n"
+            assert (done.exit_code, done.stderr) == (1, message)
+
+
 def test_a_body_may_end_with_the_connection(run: Run) -> None:
     with answering(b'HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"plans": [], "rounds": []}') as url:
         assert run("rounds", "--url", url).output.startswith("No rounds yet: no reports have arrived.\n")
@@ -228,7 +237,8 @@ def test_an_export_asks_for_all_rounds_or_says_that_there_are_too_many(
 
     def answer(target: str) -> bytes:
         asked.append(target)
-        rows = [{"round": number} for number in range(rounds)]
+        others = dict.fromkeys(("plan", "start", "end", "state", "reports"))
+        rows = [{"round": number, **others} for number in range(rounds)]
         return b"bucket\n" if "csv" in target else json.dumps({"rounds": rows}).encode()
 
     with made_up(answer) as url:

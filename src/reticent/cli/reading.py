@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 10_000
 """As many as a collector shows at once."""
+SHOWN = {
+    "rounds": {"plan", "round", "start", "end", "state", "reports"},
+    "estimates": {"version", "metric", "kind", "unit", "every", "start_time", "end_time", "segment", "state", "rounds",
+                  "rounds_missing"},
+    "changes": {"version", "metric", "start_time", "segment"},
+    "withheld": {"state", "reason"},
+}  # fmt: skip
+"""What is shown of each object in a collector's answers; an older collector may lack some of it."""
 NO_REPORTS = "Devices send reports to reticent serve; reticent ingest takes them from a file."
 LATER = "After its grace a round is sealed, and all its reports are shown if they are enough."
 
@@ -342,8 +350,9 @@ class _Remote:
             document = json.loads(self._body(name, query))
             lists = {key: document[key] for key in (name, *others)}
             if all(
-                isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
-                for rows in lists.values()
+                isinstance(rows, list)
+                and all(isinstance(row, dict) and row.keys() >= SHOWN.get(key, set()) for row in rows)
+                for key, rows in lists.items()
             ):
                 return lists
         except (ValueError, KeyError, TypeError):

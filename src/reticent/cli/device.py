@@ -24,7 +24,7 @@ from reticent.errors import ReticentError, StateError
 if TYPE_CHECKING:  # --help of other verbs needs no device
     import click
 
-    from reticent.device import Device
+    from reticent.device import Device, Status
 
 CONSENTS = ("granted", "denied", "local", "unset")
 FOUND_PROBLEMS = 3
@@ -161,11 +161,15 @@ def check(given: argparse.Namespace) -> int:
     Example:
       reticent device check telemetry.db --plan plan.toml --endpoint https://telemetry.example.org
     """
-    findings = [
-        *_check_state(given.state),
-        *(_check_plan(given.plan, given.state) if given.plan else []),
-        *(_check_endpoint(given.endpoint, given.key) if given.endpoint else []),
-    ]
+    status: Status | None = None
+    try:
+        with _opened(given.state) as device:
+            status = device.status()
+        findings = _check_state(status)
+    except StateError as error:
+        findings = [("state", "problem", str(error))]
+    findings += _check_plan(given.plan, status) if given.plan else []
+    findings += _check_endpoint(given.endpoint, given.key) if given.endpoint else []
     if given.as_json:
         answer = [dict(zip(("subject", "level", "text"), finding, strict=True)) for finding in findings]
         sys.stdout.write(json_text(answer) + "\n")
@@ -330,14 +334,9 @@ Finding = tuple[str, str, str]
 """A subject, a level ("ok", "note" or "problem") and a message."""
 
 
-def _check_state(state: Path) -> list[Finding]:
+def _check_state(shown: Status) -> list[Finding]:
     from reticent.device.transport import in_words
 
-    try:
-        with _opened(state) as device:
-            shown = device.status()
-    except StateError as error:
-        return [("state", "problem", str(error))]
     version = "no plan yet" if shown.version is None else f"version {shown.version}"
     findings: list[Finding] = [("state", "ok", f"plan {shown.plan}, {version}, epoch {shown.epoch}")]
     findings += [("state", "note", reason) for reason in shown.reasons]
@@ -347,7 +346,7 @@ def _check_state(state: Path) -> list[Finding]:
     return findings
 
 
-def _check_plan(path: str, state: Path) -> list[Finding]:
+def _check_plan(path: str, shown: Status | None) -> list[Finding]:
     from reticent.device import Policy
     from reticent.plan import Plan, privacy_card
 
@@ -362,14 +361,9 @@ def _check_plan(path: str, state: Path) -> list[Finding]:
         findings.append(("plan", "note", f"a device with the default policy refuses it: {reason}"))
     if plan.has_expired(time.time()):
         findings.append(("plan", "problem", f"expired on {plan.expires}: devices do not answer it"))
-    try:
-        with _opened(state) as device:
-            shown = device.status()
-    except StateError:
-        return findings
-    if shown.plan != plan.name:
+    if shown is not None and shown.plan != plan.name:
         findings.append(("plan", "problem", f"the state file belongs to plan {shown.plan}"))
-    elif shown.version is not None and shown.version > plan.version:
+    elif shown is not None and shown.version is not None and shown.version > plan.version:
         findings.append(
             ("plan", "problem", f"the device holds version {shown.version} and refuses an older one")
         )

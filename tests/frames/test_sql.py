@@ -114,6 +114,9 @@ def test_what_the_columns_say() -> None:
         assert row["half_width"] == pytest.approx(half, rel=1e-9)
         assert row["lower"] == pytest.approx(max(0, row["value"] - half), rel=1e-9)
         assert row["upper"] == pytest.approx(min(top, row["value"] + half), rel=1e-9)
+    # A Hadamard bit has half the contrast, and the intervals of all three buckets hold at once.
+    half = sqrt(log(2 * 3 / 0.1) / (2 * 500)) / ((1 - 2 / (2.718281828459045 + 1)) / 2)
+    assert [whole["theme", place]["half_width"] for place in range(3)] == pytest.approx([half] * 3, rel=1e-9)
 
 
 @pytest.mark.parametrize("reports", [1, 7, 30, 1000])

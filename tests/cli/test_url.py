@@ -196,8 +196,8 @@ def test_what_is_not_a_collector_is_told(run: Run, answer: bytes, words: str) ->
 def test_a_collector_whose_answers_lack_something_is_told(run: Run) -> None:
     empty = json.dumps({name: [{}] for name in ("rounds", "estimates", "changes", "withheld")}).encode()
     with made_up(lambda target: empty) as url:
-        for verb in ("rounds", "estimate"):
-            done = run(verb, "--url", url)
+        for verb in (("rounds",), ("estimate",), ("export", "x.parquet", "--last", 1)):
+            done = run(*verb, "--url", url)
             message = f"Error: {url}: what answers is not a collector, or one that is too old.\n"
             assert (done.exit_code, done.stderr) == (1, message)
 

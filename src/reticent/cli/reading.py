@@ -324,7 +324,10 @@ class _Remote:
         from pyarrow import ipc
 
         body = self._body("estimates", [*self._query(**selection), ("format", "arrow")])
-        return ipc.open_stream(body).read_all()
+        try:
+            return ipc.open_stream(body).read_all()
+        except (ValueError, OSError):
+            raise self._unlike_a_collector() from None
 
     def _query(
         self, plan: str, last: int | None, segment: dict[str, str], **others: object
@@ -357,7 +360,10 @@ class _Remote:
                 return lists
         except (ValueError, KeyError, TypeError):
             pass
-        raise ReticentError(f"{self._client.url}: what answers is not a collector, or one that is too old.")
+        raise self._unlike_a_collector()
+
+    def _unlike_a_collector(self) -> ReticentError:
+        return ReticentError(f"{self._client.url}: what answers is not a collector, or one that is too old.")
 
     def _body(self, name: str, query: list[tuple[str, str]]) -> bytes:
         response = self._runner.run(self._client.get(f"/v1/{name}", query))

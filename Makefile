@@ -51,8 +51,8 @@ bench: $(READY)  ## figures as ratios, taken in one run
 bench-peers: $(READY)  ## reticent beside other libraries, in an environment of their own
 	$(BIN)/python benchmarks/peers/run.py $(ARGS)
 
-reproduce: $(READY)  ## the experiments of the paper; ARGS="all --out reproduction"
-	@$(BIN)/python -m paper $(ARGS)
+reproduce: $(READY)  ## the experiments of the paper, in build/reproduction; ARGS="fig4 --out fig4" for one
+	@$(BIN)/python -m paper $(or $(ARGS),all --out build/reproduction)
 
 scale: $(READY)  ## 100 million reports through relay, collector and lake, sealed by DuckDB and Spark; within an hour
 	$(BIN)/python -m benchmarks.whole $(ARGS)

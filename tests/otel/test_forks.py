@@ -100,8 +100,7 @@ def test_without_care_the_parents_increase_would_be_counted_by_every_worker(
 ) -> None:
     """The test above can fail: an exporter that does not know of forks counts 1,000 three times."""
     script = """
-    forks.Inheritance.after_fork_in_child = lambda inheritance: None
-    forks.Inheritance.before_fork = lambda inheritance: None
+    forks.Inheritance.discard = lambda inheritance: None
     provider = set_up()
     requests = provider.get_meter("app").create_counter("requests")
     requests.add(1000)
@@ -351,6 +350,27 @@ def test_exports_come_to_rest_before_their_device(run: Callable[[str], None]) ->
     for thread in exporting:
         thread.join()
     assert device._recorded(HERE) == {"requests": 840}, device._recorded(HERE)
+    """
+    run(script)
+
+
+def test_exporters_of_one_provider_do_not_hold_up_a_fork(run: Callable[[str], None]) -> None:
+    script = """
+    other = Device(PLAN, Path("other"), **options)
+    readers = [PeriodicExportingMetricReader(PrivateMetricExporter(one), 3_600_000) for one in (device, other)]
+    provider = MeterProvider(readers, shutdown_on_exit=False)
+    requests = provider.get_meter("app").create_counter("requests")
+    requests.add(1000)
+
+    def work():
+        requests.add(5)
+        provider.shutdown()
+
+    begun = time.monotonic()
+    wait(fork(work))
+    assert time.monotonic() - begun < forks.PATIENCE / 2
+    provider.shutdown()
+    assert [one._recorded(HERE) for one in (device, other)] == [{"requests": 1005}] * 2
     """
     run(script)
 

@@ -51,7 +51,6 @@ class Inheritance:
     def __init__(self, exporter: MetricExporter) -> None:
         self._exporter = exporter
         self._books = Books.OWN
-        self._held: list[Any] = []  # locks
         self.is_over = False  # whether the exporter is shut down
         _inheritances.add(self)
 
@@ -62,24 +61,19 @@ class Inheritance:
             return False
         return self._books is Books.OWN
 
-    def before_fork(self) -> None:
-        """Let running collections finish, and none begin."""
-        deadline = time.monotonic() + PATIENCE
-        for lock in locks_of(readers_of(self._exporter)):
-            if lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-                self._held.append(lock)
+    def readers(self) -> list[MetricReader]:
+        """The readers of the exporter."""
+        try:
+            known = list(getattr(MeterProvider, "_all_metric_readers", ()))
+        except RuntimeError:  # another thread is creating a provider
+            known = []
+        return [reader for reader in known if getattr(reader, "_exporter", None) is self._exporter]
 
-    def after_fork_in_parent(self) -> None:
-        """Let collections begin again."""
-        while self._held:
-            self._held.pop().release()
-
-    def after_fork_in_child(self) -> None:
-        """Let collections begin, and discard what the SDK of this process has inherited."""
-        self.after_fork_in_parent()
+    def discard(self) -> None:
+        """In a child, discard what the SDK of this process has inherited."""
         if self.is_over:
             return
-        readers = readers_of(self._exporter)
+        readers = self.readers()
         if not readers:
             self._books = Books.UNKNOWN
             return
@@ -98,42 +92,40 @@ class Inheritance:
 
 
 _inheritances: WeakSet[Inheritance] = WeakSet()
+_held: list[Any] = []  # locks
 
 
 def _before() -> None:
-    for inheritance in list(_inheritances):
-        inheritance.before_fork()
+    """Let running collections finish, and none begin."""
+    deadline = time.monotonic() + PATIENCE
+    readers = [reader for inheritance in list(_inheritances) for reader in inheritance.readers()]
+    for lock in dict.fromkeys(_locks_of(readers)):  # readers of one provider have one in common
+        if lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            _held.append(lock)
 
 
-def _after_in_parent() -> None:
-    for inheritance in list(_inheritances):
-        inheritance.after_fork_in_parent()
+def _after() -> None:
+    """Let collections begin again."""
+    while _held:
+        _held.pop().release()
 
 
 def _after_in_child() -> None:
+    _after()
     for inheritance in list(_inheritances):
-        inheritance.after_fork_in_child()
+        inheritance.discard()
 
 
-# Registered after the hooks of devices, so `_before` runs before theirs: an export that a fork waits for still needs
-# the device, whose file is locked from then on.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
-
-
-def readers_of(exporter: MetricExporter) -> list[MetricReader]:
-    """The readers of an exporter."""
-    try:
-        known = list(getattr(MeterProvider, "_all_metric_readers", ()))
-    except RuntimeError:  # another thread is creating a provider
-        known = []
-    return [reader for reader in known if getattr(reader, "_exporter", None) is exporter]
-
-
-def locks_of(readers: Iterable[MetricReader]) -> list[Any]:
+def _locks_of(readers: Iterable[MetricReader]) -> list[Any]:
     """What readers hold while they collect, and then while they export."""
     locks = []
     for reader in readers:
         source = getattr(getattr(reader, "_collect", None), "__self__", None)
         locks += [getattr(source, "_lock", None), getattr(reader, "_export_lock", None)]
     return [lock for lock in locks if lock is not None]
+
+
+# Registered after the hooks of devices, so `_before` runs before theirs: an export that a fork waits for still needs
+# the device, whose file is locked from then on.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after_in_child)

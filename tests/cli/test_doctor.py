@@ -276,6 +276,13 @@ def test_a_key_that_others_may_read_or_that_does_not_fit(tmp_path: Path) -> None
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
 
 
+def test_a_state_file_without_one_of_its_tables(run: Any, folder: Path) -> None:
+    with closing(sqlite3.connect("telemetry.db")) as connection:
+        connection.execute("DROP TABLE ledger")
+    found = checked(run, "--state", "telemetry.db")["device", "content"]
+    assert (found["state"], found["message"]) == ("problem", "damaged")
+
+
 def test_a_file_that_is_not_there_ends_only_its_own_checks(run: Any) -> None:
     done = run("doctor", "--tls-cert", "none.pem", "--tls-key", "none.pem", "--json")
     found = json.loads(done.stdout)

@@ -56,6 +56,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("estimate", "--store", "lake:///examples"), 1, "this folder is not a lake: it has no lake.json"),
     (("count", "reticent.db"), 1, "reticent rounds --store URL"),
     (("estimate", *STORE, "--since", "2026-11-05", "--until", "2026-11-01"), 1, "a time after --since"),
+    (("estimate", *STORE, "--since", "2026-11-05", "--until", "2026-11-05"), 1, "a time after --since"),
     (("count", "sqlite:///reticent.db"), 1, "sqlite:///reticent.db: expected a lake"),
     (("count", "postgresql://u:sekret@127.0.0.1:1/x"), 1, "127.0.0.1:1/x: expected a lake"),
     (("plan", "check", "examples"), 2, "is a directory"),

@@ -10,7 +10,7 @@ import pytest
 from reticent.errors import ParameterError, PlanError
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Answers, Metric, Plan, diff, lint, lint_succession, privacy_card
-from reticent.privacy import compose
+from reticent.privacy import compose, joint_limit_loss
 
 HEAD = '[plan]\nname = "p"\nversion = 1\nround = "6h"\nowner = "someone"\nexpires = 2099-01-01\n'
 METRICS = "".join(
@@ -143,6 +143,15 @@ def test_windows_add_up_however_many_there_are() -> None:
     of_year = privacy_card(plan, 500)
     assert of_year.any_history == compose([of_year.window or 0.0] * 500)
     assert privacy_card(plan, 10**9).any_history == pytest.approx(0.3e9)  # at once: it is not added up
+
+
+@pytest.mark.parametrize("asked", [1, 2, 3])
+def test_a_group_loses_what_the_metrics_lose_that_a_report_answers(asked: int) -> None:
+    group = '[groups.g]\nmetrics = ["a", "b"]\nmax_total = 60\n'
+    card = privacy_card(Plan.from_toml(SAMPLED + f"metrics = {asked}\n" + group))
+    of_group = min(asked, 2)
+    alike = [OneBitMean(1, 60)] * of_group
+    assert card.groups["g"].round == joint_limit_loss(alike, [Flip(0)] * of_group, 60)
 
 
 def test_unwise_choices_are_named() -> None:

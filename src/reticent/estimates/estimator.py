@@ -83,13 +83,14 @@ class Estimate:
 
         A share β moves a mean by at most β · m · e^ε/(e^ε - 1), and a Hadamard bucket by β · (coth(ε/2) + 1)
         (down; up by one β less). A liar picks the cohort too, so all of them can gather on one bucket of
-        dBitFlip: β · (n / n_v) · e^h/(e^h - 1), until every report on that bucket is theirs. Expected values:
-        the noise that `half_width` covers comes on top.
+        dBitFlip: β · (n / n_v) · e^h/(e^h - 1), until every report on that bucket is theirs (which takes another
+        share in each round of an average, so that has no such limit). Expected values: the noise that `half_width`
+        covers comes on top.
         """
         if not 0 <= share <= 1:
             raise ParameterError("share", "a number from 0 to 1", share)
-        leverage = self.devices / self.reports if self.reports else 1.0
-        return self.manipulation * min(share, 1 / leverage)
+        limited = self.reports and self.rule == "clopper-pearson"
+        return self.manipulation * min(share, self.reports / self.devices if limited else 1.0)
 
     def __str__(self) -> str:
         places = decimals(self.half_width)

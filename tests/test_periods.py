@@ -304,6 +304,13 @@ def test_a_damaged_round_is_missing_and_keeps_its_day_open(
     assert [(one.round, one.state) for one in world.figures(every="round")] == [(kept, "sealed")]
 
 
+def test_a_tag_that_is_not_asked_for_is_not_called_rare(world: World) -> None:
+    world.answer(MONDAY, 30, 10)
+    world.answer(MONDAY, 30, 10, os="macos")
+    both = world.results.estimates("app", "used", segment={"os": "linux"}, by="os")
+    assert ([one.segment for one in both], both.withheld) == ([{"os": "linux"}], [])
+
+
 def test_a_change_compares_rounds_at_the_same_places() -> None:
     """A round that one of the two days lacks is left out of both, and so is one that is open."""
     store = open_store("memory:")

@@ -210,8 +210,8 @@ class PointReader:
                 until=period.start + 1,
             )
             known = tuple(change for change in changes if change.after.version == period.plan.version)
-            states = {period.state, *(change.before.state for change in known)}
-            if known and states == {"sealed"}:  # without any: the one before may be sealed later
+            states = {side.state for change in known for side in (change.after, change.before)}
+            if states == {"sealed"}:  # without any: the one before may be sealed later
                 self._changes.put(key, known)
         return {change.after.metric.name: change for change in known}
 

@@ -117,8 +117,9 @@ class Results:
                 rounds_of.setdefault((number, span), []).append(info)
         latest = sorted(rounds_of.items(), key=lambda item: (-item[0][1].end, -item[0][0]))[:last]
         return [
-            Period(versions[number], *span, self._state(versions[number], span, rounds), tuple(rounds))
+            Period(version, *span, self._state(version, span.first, span.last, rounds), tuple(rounds))
             for (number, span), rounds in latest
+            for version in [versions[number]]
         ]
 
     def is_readable(self, period: Period, metrics: Sequence[Metric]) -> bool:
@@ -130,11 +131,11 @@ class Results:
             return False
         return True
 
-    def _state(self, plan: Plan, span: Span, rounds: Sequence[RoundInfo]) -> State:
+    def _state(self, plan: Plan, first: int, last: int, rounds: Sequence[RoundInfo]) -> State:
         states = {_state(info) for info in rounds}
-        if len(states) == 1 and (span.first == span.last or states == {"damaged"}):
+        if len(states) == 1 and (first == last or states == {"damaged"}):
             return states.pop()
-        over = self.clock() >= plan.round(span.last).closes + SETTLED_SECONDS
+        over = self.clock() >= plan.round(last).closes + SETTLED_SECONDS
         return "sealed" if over and states == {"sealed"} else "open"
 
     def estimates(
@@ -207,11 +208,12 @@ class Results:
                 continue
             for one in (period, earlier):
                 if (one.plan.version, one.first) not in known:
+                    readable, parts = self._parts(one, metrics, picked, by)
                     sealed = {
-                        key: {number: part.counts for number, part in parts.items() if part.sealed}
-                        for key, parts in self._parts(one, metrics, picked, by).items()
+                        key: {number: part.counts for number, part in of_key.items() if part.sealed}
+                        for key, of_key in parts.items()
                     }
-                    known[one.plan.version, one.first] = self._shown(one), sealed
+                    known[one.plan.version, one.first] = self._shown(readable), sealed
             after, later_rounds = known[period.plan.version, period.first]
             before, earlier_rounds = known[period.plan.version, earlier.first]
             shift, answers = period.first - earlier.first, period.plan.answers
@@ -313,11 +315,11 @@ class Results:
     ) -> Iterator[Result | Withheld]:
         """The estimates of some metrics in one period, and the withheld figures."""
         plan, picked = period.plan, segment or {}
-        parts = self._parts(period, metrics, picked, by)
+        period, parts = self._parts(period, metrics, picked, by)
         tags_of = {segment.name: (*segment.tags, FEW) for segment in plan.segments}
         readable = period.state != "damaged"
         for metric in metrics:
-            for tag in tags_of[by] if by else ("",):
+            for tag in (tag for tag in tags_of[by] if picked.get(by, tag) == tag) if by else ("",):
                 tags = {**picked, **({by: tag} if by else {})}
                 by_round = parts.get((metric.name, tag), {})
                 # An open round may have only a few reports yet, and the round with the fewest determines the
@@ -333,18 +335,26 @@ class Results:
 
     def _parts(
         self, period: Period, metrics: Sequence[Metric], segment: Mapping[str, str], by: str | None
-    ) -> Parts:
-        """The counts of each round that a figure is made of, by metric and tag of segment `by`."""
+    ) -> tuple[Period, Parts]:
+        """
+        The counts of each round that a figure is made of, by metric and tag of segment `by`.
+
+        Some damage is found only here. Then the period is another one than was listed: no longer final.
+        """
         if len(metrics) == 1:
             self.read_ahead([period], metrics[0].name)
         names = [declared.name for declared in period.plan.segments]
         parts: Parts = {}
-        for info in period.rounds:
+        infos = list(period.rounds)
+        for place, info in enumerate(period.rounds):
             if info.damage:
                 continue
             try:
                 groups = self._groups(period.plan, info, metrics)
-            except DamagedError:  # found while reading: the store lists the round as damaged from now on
+            except DamagedError as error:  # the store lists the round as damaged from now on
+                infos[place] = info._replace(reports=0, damage=error.reason)
+                state = self._state(period.plan, period.first, period.last, infos)
+                period = replace(period, rounds=tuple(infos), state=state)
                 continue
             for tags, by_metric in groups.items():
                 named = dict(zip(names, tags, strict=True))
@@ -358,7 +368,7 @@ class Results:
                     if info.key.round in rounds:
                         counts = rounds[info.key.round].counts + counts
                     rounds[info.key.round] = _Part(info.state == "sealed", counts)
-        return parts
+        return period, parts
 
     def _groups(self, plan: Plan, info: RoundInfo, metrics: Sequence[Metric]) -> CountsByTags:
         """The counts of some metrics in the groups that are shown of a round; every figure is made of these."""

@@ -102,7 +102,7 @@ class Params:
     def range(self) -> Between:
         """The periods that are shown; both dates are included."""
         until = unix_seconds("until", self.until) if self.until else None
-        if until is not None and len(self.until) == len("2026-11-01"):
+        if until is not None and len(self.until) == len("2026-11-01") and not self.until.isdigit():
             until += 86_400
         since = unix_seconds("since", self.since) if self.since else None
         return {"last": MOST_ROUNDS if self.since else self.rounds, "since": since, "until": until}

@@ -105,11 +105,8 @@ def latest(points: Sequence[Point]) -> Point | None:
 
 
 def comparable(points: Sequence[Point], like: Point | None) -> list[Point]:
-    """The points with the same kind and unit as `like`: versions of a plan may differ."""
-    if like is None:
-        return []
-    kind, unit = like.metric.kind, like.metric.unit
-    return [point for point in points if (point.metric.kind, point.metric.unit) == (kind, unit)]
+    """The points with the same unit as `like`: versions of a plan may differ."""
+    return [point for point in points if like and point.metric.unit == like.metric.unit]
 
 
 class PointReader:
@@ -147,7 +144,11 @@ class PointReader:
         since: int | None = None,
         until: int | None = None,
     ) -> list[Point]:
-        """One point per metric (None: all), period and tag, latest first; none of versions without the segment."""
+        """
+        One point per metric (None: all), period and tag, latest first.
+
+        There is none of versions without the segment, or in which a metric of the plan is of another kind.
+        """
         tags = tuple(sorted((segment or {}).items()))
         self.results.check(plan, metric, dict(tags), by, confidence / 100)
         asked = {*([by] if by else []), *(name for name, _ in tags)}
@@ -171,7 +172,8 @@ class PointReader:
                 if period.state == "sealed" and self.results.is_readable(period, metrics):
                     self._points.put(key, of_period)
             points += of_period
-        return points
+        kinds = {one.name: one.kind for one in plan.metrics}
+        return [point for point in points if kinds.get(point.metric.name) == point.metric.kind]
 
     def histogram(self, point: Point, confidence: int) -> Result | None:
         """The whole histogram behind a point; None when its rounds are gone."""

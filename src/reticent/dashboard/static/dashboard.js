@@ -73,12 +73,13 @@
   };
 
   // Times of day as the reader's clock shows them; the title keeps those of UTC. Dates of days, weeks and months stay.
-  const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const [clock, precise] = ["short", "medium"].map((timeStyle) => new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle }));
   const localise = (within) => {
     for (const time of within.querySelectorAll("time[datetime]")) {
       const start = new Date(time.dateTime), end = new Date(time.dataset.end || time.dateTime);
       time.title ||= time.textContent;
-      time.textContent = +start === +end ? clock.format(start) : clock.formatRange(start, end);
+      const shown = start % 60000 || end % 60000 ? precise : clock;
+      time.textContent = +start === +end ? shown.format(start) : shown.formatRange(start, end);
     }
   };
 

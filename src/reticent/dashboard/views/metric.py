@@ -370,7 +370,8 @@ def _shares(
     quantiles = [below.quantile(level) for level in QUANTILES] if below else []
     widest = max(bucket.half_width for bucket in buckets)
     asked = [bucket for bucket in buckets if bucket.reports]
-    heaviest = max(asked, key=lambda bucket: bucket.value)
+    # No bucket was asked about in every one of several rounds with few reports: then any is as good.
+    heaviest = max(asked or buckets, key=lambda bucket: bucket.value)
     when = labels.period(result.start, result.end, result.every)
     per_bucket = (
         f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, {when}, "
@@ -398,7 +399,7 @@ def _shares(
         rows.append(
             {
                 "bucket": _bucket_name(bucket, unit),
-                "raw": value if bucket.reports else "unknown",
+                "raw": value,
                 "half_width": half_width,
                 "interval": " to ".join(percent.ends(bucket.lower, bucket.upper)),
                 "norm_sub": labels.number(100 * share, digits),
@@ -407,8 +408,6 @@ def _shares(
                 "is_clear": number is not None and change_in_words(number).endswith(": clear change"),
                 "tags": [
                     percent.figure(one.buckets[place].value, one.buckets[place].half_width)
-                    if one.buckets[place].reports
-                    else "unknown"
                     for one in groups.values()
                 ],
             }
@@ -446,16 +445,16 @@ def _shares(
 
 def bars(histogram: HistogramEstimate, unit: Unit | None = None) -> list[charts.Bar]:
     """The buckets as they are drawn; that of devices without a value is not."""
-    drawn, percent = [], Unit(0.01)
+    drawn, percent = [], Unit(0.01, "%")
     edges = unit or Unit(1.0, labels.plural(histogram.unit))
     for bucket, share in zip(histogram.buckets, norm_sub(histogram), strict=True):
         if bucket.label == ABSENT:
             continue
         value = bucket.value if bucket.reports else 0.0
-        raw = percent.figure(value, bucket.half_width) if bucket.reports else "unknown"
         tip = (
             f"{_bucket_name(bucket, edges)} {'' if bucket.label else edges.name}\n"
-            f"{raw} % ({' to '.join(percent.ends(bucket.lower, bucket.upper))} %), "
+            f"{percent.figure(bucket.value, bucket.half_width)} "
+            f"({' to '.join(percent.ends(bucket.lower, bucket.upper))} %), "
             f"Norm-Sub {labels.percent(share, bucket.half_width)}, {bucket.reports:,} reports"
         )
         drawn.append(charts.Bar(value, bucket.lower, bucket.upper, share, tip, bucket.label))

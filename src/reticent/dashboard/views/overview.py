@@ -50,7 +50,7 @@ def overview(reader: PointReader, params: Params) -> View:
         if not params.since:
             between["last"] = PERIODS
         for point in reader.points(plan, None, confidence=params.confidence, every=every, **between):
-            by_metric.setdefault(point.metric.name, []).append(point)
+            by_metric[point.metric.name].append(point)
         newest = latest([point for points in by_metric.values() for point in points])
         changes = reader.changes(newest.period, None, params.confidence) if newest else {}
         rows = [
@@ -91,6 +91,7 @@ def overview(reader: PointReader, params: Params) -> View:
             }
         )
     choices = {choice: None for _, plan in plans for choice in every_choices(plan)}
+    minute = int(now) // 60 * 60
     return View(
         template="overview.html",
         title="Overview",
@@ -101,7 +102,7 @@ def overview(reader: PointReader, params: Params) -> View:
             "everies": list(choices),
             "chosen_every": params.every or (shown[0]["every"] if shown else ""),
             "sorts": list(SORTS.items()),
-            "now": labels.clock(int(now), int(now), "round"),
+            "now": labels.clock(minute, minute, "round"),
             "confidence": params.confidence,
         },
         refresh=any(twin["open_rounds"] for twin in twins),

@@ -323,6 +323,9 @@ def test_tables_and_charts_are_files_with_the_same_figures(world: Any) -> None:
     assert table.headers["content-disposition"] == 'attachment; filename="editor_spread.csv"'
     truth = world.results.estimates("app-usage", "editor_spread", last=60, by="os", every="day")
     assert table.text == csv_text(truth.rows)
+    for view, other in (("raw", "norm-sub"), ("norm-sub", "raw")):  # one kind of bars, as on the page
+        shares = world.get(f"{METRIC}/editor_spread.svg?chart=shares&view={view}").text
+        assert (f".bars.{other},.off" in shares, f".bars.{view}," in shares) == (True, False)
     for chart in ("series", "shares", "below"):
         answer = world.get(f"{METRIC}/editor_spread.svg?chart={chart}&by=os")
         assert answer.headers["content-type"] == "image/svg+xml"

@@ -74,11 +74,11 @@ def handlers(
         return _file(request, text, "text/csv; charset=utf-8")
 
     def picture(request: Request) -> Response:
-        view, chart = metric_view(request), Params.parse(request.query_params).chart
-        if chart not in view.pictures:
-            raise NotHereError("chart", chart, request.url.path.removesuffix(".svg"))
-        drawn = view.pictures[chart]
-        return _file(request, alone(drawn.chart, drawn.keys, drawn.title), "image/svg+xml")
+        pictures, params = metric_view(request).pictures, Params.parse(request.query_params)
+        if params.chart not in pictures:
+            raise NotHereError("chart", params.chart, request.url.path.removesuffix(".svg"))
+        drawn, hidden = pictures[params.chart], ".bars.norm-sub," if params.view == "raw" else ".bars.raw,"
+        return _file(request, alone(drawn.chart, drawn.keys, drawn.title, hidden), "image/svg+xml")
 
     metric_path = "/plans/{plan}/metrics/{metric}"
     return {

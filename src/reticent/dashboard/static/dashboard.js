@@ -47,9 +47,14 @@
     for (const each of panel.querySelectorAll("[data-switch]"))
       if (each === link) each.setAttribute("aria-current", "true"); else each.removeAttribute("aria-current");
     for (const field of document.querySelectorAll('input[name="view"]')) field.value = link.dataset.switch;
-    const address = new URL(location.href);
-    address.searchParams.set("view", link.dataset.switch);
-    history.replaceState(null, "", address);
+    const viewed = (text) => {
+      const address = new URL(text, location.href);
+      address.searchParams.set("view", link.dataset.switch);
+      return address.pathname + address.search;
+    };
+    for (const file of panel.querySelectorAll(".files a")) file.href = viewed(file.href);
+    for (const file of panel.querySelectorAll("[data-png]")) file.dataset.png = viewed(file.dataset.png);
+    history.replaceState(null, "", viewed(location.href));
   };
 
   const tip = document.createElement("div");

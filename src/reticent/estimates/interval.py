@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor, log, log10, sqrt
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, stdtrit
 
 from reticent.errors import ParameterError
+from reticent.figures import places
 from reticent.plan import Metric
 
 Floats = NDArray[np.float64]
@@ -195,4 +196,4 @@ def decimals(half_width: float) -> int:
     >>> [decimals(half_width) for half_width in (312, 5.2, 0.05)]
     [0, 1, 3]
     """
-    return max(0, 1 - floor(log10(half_width))) if half_width > 0 else 3
+    return max(0, places(half_width))

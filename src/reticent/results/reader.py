@@ -18,8 +18,8 @@ from reticent.errors import ParameterError
 from reticent.estimates import average, difference, shares_of_rows
 from reticent.plan import Metric, Plan
 from reticent.results.cache import LruCache
-from reticent.results.figures import Change, Estimates, Result, Withheld, reason_of
 from reticent.results.periods import Period, Span, State, answered_every, check_every, span_of, usual_every
+from reticent.results.result import Change, Estimates, Result, Withheld, reason_of
 from reticent.stores import FEW, CountsByTags, DamagedError, RoundInfo, RoundKey, Rounds, folded, reports_of
 
 REMEMBERED = 2_000_000  # rows of the counts of sealed rounds in memory, some 70 bytes each
@@ -190,7 +190,7 @@ class Results:
         most: int | None = None,
     ) -> list[Change]:
         """
-        How metrics changed from one period to the next, latest first: see `reticent.results.figures`.
+        How metrics changed from one period to the next, latest first: see `reticent.results.result`.
 
         The parameters are those of `estimates`, about the later of two periods. There is no change where the
         period before has no reports, is of another version, or has no sealed round to compare.

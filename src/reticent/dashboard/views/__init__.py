@@ -13,7 +13,7 @@ from markupsafe import Markup
 from reticent.dashboard import charts, labels
 from reticent.dashboard.charts import Line, Mark
 from reticent.dashboard.points import Point
-from reticent.estimates import HistogramEstimate, Quantile, Unit, places
+from reticent.estimates import Quantile, Unit, places
 from reticent.plan import Metric, Plan
 from reticent.results import Change
 
@@ -168,26 +168,16 @@ def zoomable(lines: Sequence[Line]) -> str:
 
 
 def change_shown(change: Change | None) -> dict[str, Any] | None:
-    """A change in a few words; of a histogram, the number of changed buckets."""
+    """A change in a few words."""
     if change is None:
         return None
-    words, _, part = change.words.partition(" (")
-    if isinstance(change.estimate, HistogramEstimate):
-        words = words.partition(":")[0]
     before = change.before.period
     return {
-        "words": words,
-        "part": part.rstrip(")"),
+        "words": change.brief,
+        "part": change.part,
         "is_clear": change.clear,
         "before": labels.period(before.start, before.end, before.every),
     }
-
-
-def every_choices(plan: Plan) -> list[str]:
-    """The periods that figures of a plan can have."""
-    calendar = [(86_400, "day"), (7 * 86_400, "week"), (28 * 86_400, "month")]
-    fitting = [name for seconds, name in calendar if plan.round_seconds <= seconds]
-    return [*fitting, *(["window"] if plan.answers.sampled else []), "round"]
 
 
 def shade_of(metric_plan: Plan, segment: str, tag: str) -> int:

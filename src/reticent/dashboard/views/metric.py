@@ -20,7 +20,6 @@ from reticent.dashboard.views import (
     View,
     change_shown,
     edge_unit,
-    every_choices,
     headline,
     interval,
     mark,
@@ -30,7 +29,7 @@ from reticent.dashboard.views import (
 )
 from reticent.estimates import Estimate, HistogramEstimate, Unit, norm_sub
 from reticent.plan import ABSENT, Metric, Plan
-from reticent.results import Change, Result, change_in_words, unix_seconds, usual_every
+from reticent.results import Change, Result, change_in_words, everies, is_clear, unix_seconds, usual_every
 from reticent.stores import FEW
 
 MOST_LINES = 8  # as many as there are colours that all eyes can distinguish
@@ -78,7 +77,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         "trend": TRENDS[metric.kind],
         "omitted": len(points) - len(same),
         "period": period,
-        "everies": every_choices(plan),
+        "everies": everies(plan),
         "tags": [],
         "more_rows": 0,
         "files": {name: params.query(chart=name) for name in ("series", "shares", "below")},
@@ -405,7 +404,7 @@ def _shares(
                 "norm_sub": labels.number(100 * share, digits),
                 "reports": f"{bucket.reports:,}",
                 "change": change_in_words(number).partition(" percentage")[0] if number else "",
-                "is_clear": number is not None and change_in_words(number).endswith(": clear change"),
+                "is_clear": number is not None and is_clear(number),
                 "tags": [
                     percent.figure(one.buckets[place].value, one.buckets[place].half_width)
                     for one in groups.values()

@@ -14,7 +14,6 @@ from reticent.dashboard.views import (
     TRENDS,
     View,
     change_shown,
-    every_choices,
     headline,
     mark,
     metric_facts,
@@ -25,7 +24,7 @@ from reticent.dashboard.views.metric import bars
 from reticent.dashboard.views.plans import hints, reports_shown
 from reticent.estimates import HistogramEstimate
 from reticent.plan import Metric, Plan
-from reticent.results import Change, usual_every
+from reticent.results import Change, everies, usual_every
 
 PERIODS = 30  # of a small chart, unless dates are given
 ROUNDS = 60  # among which the latest sealed and the open ones are looked for
@@ -43,7 +42,7 @@ def overview(reader: PointReader, params: Params) -> View:
     shown, twins = [], []
     plans = sorted(reader.results.plans().items())
     for _, plan in plans:
-        every = params.every if params.every in every_choices(plan) else usual_every(plan)
+        every = params.every if params.every in everies(plan) else usual_every(plan)
         rounds = reader.results.rounds(plan.name, ROUNDS)
         by_metric: dict[str, list[Point]] = {metric.name: [] for metric in plan.metrics}
         between = params.range
@@ -90,7 +89,7 @@ def overview(reader: PointReader, params: Params) -> View:
                 "metrics": [row for row, _ in rows],
             }
         )
-    choices = {choice: None for _, plan in plans for choice in every_choices(plan)}
+    choices = {choice: None for _, plan in plans for choice in everies(plan)}
     minute = int(now) // 60 * 60
     return View(
         template="overview.html",

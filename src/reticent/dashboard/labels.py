@@ -123,19 +123,6 @@ def address(start: int, every: str) -> str:
     return f"{at:%Y-%m-%d}" if every in ("day", "week", "month") else f"{at:%Y-%m-%d}T{_time_of_day(at)}"
 
 
-def size(count: float) -> str:
-    """
-    An amount of memory.
-
-    >>> size(73_400_320)
-    '73.4 MB'
-    """
-    for scale, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= scale:
-            return f"{count / scale:.1f} {name}"
-    return f"{count:.0f} B"
-
-
 def odds(loss: float) -> str:
     """
     A loss ε as the factor e^ε by which it may shift the odds of a guess, rounded up.

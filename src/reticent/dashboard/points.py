@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
+from reticent.dashboard.params import NotHereError
 from reticent.estimates import Estimate, Quantile, expected_average_half_width, expected_half_width
-from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
+from reticent.plan import Metric, Plan, privacy_card
 from reticent.results import Change, LruCache, Period, Result, Results, Subject
 
 MOST_POINTS = 100_000
 MOST_HISTOGRAMS = 64
+
+card_of = lru_cache(maxsize=64)(privacy_card)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +126,18 @@ class PointReader:
         self._points: LruCache[tuple[Point, ...]] = LruCache(MOST_POINTS)
         self._histograms: LruCache[tuple[Result, ...]] = LruCache(MOST_HISTOGRAMS)
         self._changes: LruCache[tuple[Change, ...]] = LruCache(MOST_HISTOGRAMS)
-        self._cards: LruCache[PrivacyCard] = LruCache(MOST_HISTOGRAMS)
 
-    def card(self, plan: Plan) -> PrivacyCard:
-        """The privacy card of a plan."""
-        card = self._cards.get((plan.name, plan.version))
-        if card is None:
-            card = privacy_card(plan)
-            self._cards.put((plan.name, plan.version), card)
-        return card
+    def plan(self, name: str, among: Collection[str] | None = None, home: str = "/") -> Plan:
+        """The newest version of a plan, if it is `among` those that are shown; raises `NotHereError`."""
+        for plan in self.results.versions(name).values() if among is None or name in among else ():
+            return plan
+        raise NotHereError("plan", name, home)
+
+    def metric(self, plan: Plan, name: str, home: str) -> Metric:
+        """A metric of a plan; raises `NotHereError`."""
+        if name not in plan.by_name:
+            raise NotHereError("metric", name, home)
+        return plan.by_name[name]
 
     def points(
         self,

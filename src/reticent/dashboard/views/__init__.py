@@ -37,8 +37,7 @@ class View:
     title: str
     twin: Twin | Callable[[], Twin]  # computed on demand where it is large
     shown: Mapping[str, Any]
-    refresh: bool | int = False
-    """Whether rounds are open, so that a page that stays open should look again soon; or after how many seconds."""
+    refresh: int = 120  # seconds after which a page that stays open looks again
     pictures: Mapping[str, Picture] = field(default_factory=dict)  # its charts, by their name in addresses
 
 

@@ -108,7 +108,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         title=f"{metric.name} · {plan.name}",
         twin=whole_twin,
         shown=shown | more,
-        refresh=any(point.provisional for point in points),
+        refresh=30 if any(point.provisional for point in points) else 120,
         pictures=pictures,
     )
 

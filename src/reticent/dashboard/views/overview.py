@@ -21,7 +21,7 @@ from reticent.dashboard.views import (
     unit_of,
 )
 from reticent.dashboard.views.metric import bars
-from reticent.dashboard.views.plans import hints, reports_shown
+from reticent.dashboard.views.plans import hints, last_sealed
 from reticent.estimates import HistogramEstimate
 from reticent.plan import Metric, Plan
 from reticent.results import Change, everies, usual_every
@@ -63,7 +63,6 @@ def overview(reader: PointReader, params: Params) -> View:
             rows.sort(key=lambda row: not (row[0]["change"] or {}).get("is_clear", False))
         elif params.sort == "certainty":
             rows.sort(key=lambda row: row[0]["headline"]["certainty"].dots if row[0]["headline"] else -1)
-        last_sealed = next((info for info in rounds if info["state"] == "sealed"), None)
         open_rounds = [info for info in rounds if info["state"] != "sealed"]
         problems = hints(plan, rounds, now)
         twins.append(
@@ -82,7 +81,7 @@ def overview(reader: PointReader, params: Params) -> View:
                 "round": labels.duration(plan.round_seconds),
                 "window": labels.duration(plan.answers.window * plan.round_seconds),
                 "newest": newest and labels.clock(newest.start, newest.end, newest.every),
-                "last_sealed": last_sealed and reports_shown(last_sealed, " reports"),
+                "last_sealed": last_sealed(rounds)[0],
                 "open_rounds": len(open_rounds),
                 "open_reports": f"{sum(info['reports'] or 0 for info in open_rounds):,}",
                 "hints": problems,
@@ -104,7 +103,7 @@ def overview(reader: PointReader, params: Params) -> View:
             "now": labels.clock(minute, minute, "round"),
             "confidence": params.confidence,
         },
-        refresh=any(twin["open_rounds"] for twin in twins),
+        refresh=30 if any(twin["open_rounds"] for twin in twins) else 120,
     )
 
 

@@ -48,24 +48,9 @@ class Point(Subject):
         )
 
     @property
-    def shown(self) -> Estimate | Quantile:
-        """The number as pages print it: a share in percent."""
-        number = self.estimate
-        if not isinstance(number, Estimate) or self.metric.kind not in ("choice", "flag"):
-            return number
-        scaled = ("value", "lower", "upper", "paper_bound", "manipulation")
-        return replace(
-            number,
-            **{name: 100 * getattr(number, name) for name in scaled},
-            uncut=(100 * number.uncut[0], 100 * number.uncut[1]),
-            span=(0.0, 100.0),
-            unit="%",
-        )
-
-    @property
     def half_width(self) -> float:
-        """The ± as it is shown."""
-        number = self.shown
+        """The ±; half of the interval, for a median."""
+        number = self.estimate
         return number.half_width if isinstance(number, Estimate) else (number.upper - number.lower) / 2
 
     @property

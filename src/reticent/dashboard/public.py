@@ -23,7 +23,7 @@ from reticent.counts import ABOUT
 from reticent.dashboard import charts, labels
 from reticent.dashboard.pages import json_of, render
 from reticent.dashboard.points import Point, PointReader, card_of, comparable
-from reticent.dashboard.views import TRENDS, headline, mark, metric_facts, plan_facts
+from reticent.dashboard.views import TRENDS, headline, mark, metric_facts, plan_facts, unit_of
 from reticent.dashboard.views.metric import bars
 from reticent.dashboard.views.plans import claims, not_protected
 from reticent.estimates import HistogramEstimate, csv_text
@@ -212,11 +212,11 @@ def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
     same = comparable(points, points[0] if points else None)[:PERIODS]
     if not same:
         return Shown(plan, metric, [], "", Markup())
-    unit = labels.plural(same[0].shown.unit)
     if metric.mechanism.kind == "mean":
+        unit = unit_of(same)
         what = f"{TRENDS[metric.kind]} of {metric.name} per {period}, with its {CONFIDENCE} % interval"
-        marks = [mark(point) for point in reversed(same)]
-        return Shown(plan, metric, same, what, charts.series([charts.Line(marks)], what, unit))
+        marks = [mark(point, unit) for point in reversed(same)]
+        return Shown(plan, metric, same, what, charts.series([charts.Line(marks)], what, unit.name))
     result = reader.histogram(same[0], CONFIDENCE)
     histogram = result.estimate if result else None
     what = (

@@ -25,9 +25,9 @@ from reticent.estimates import (
     CumulativeEstimate,
     Estimate,
     HistogramEstimate,
+    Unit,
     balance,
     cumulative,
-    figure,
 )
 from reticent.estimates.table import subject_row
 from reticent.plan import Metric, Plan
@@ -248,9 +248,11 @@ def change_in_words(change: Estimate) -> str:
 def _number_in_words(change: Estimate) -> str:
     if not change.reports:
         return "unknown"
-    is_share = bool(change.label or change.edges or change.kind == "flag")
-    scale, unit = (100, "percentage points") if is_share else (1, change.unit)
-    text = figure(abs(scale * change.value), scale * change.half_width, unit)
+    value = abs(change.value)
+    unit = Unit.of(change.unit, max(value, change.half_width))
+    text = (unit if change.kind == "mean" else Unit(0.01, "percentage points")).figure(
+        value, change.half_width
+    )
     if not text.partition(" ")[0].strip("0."):  # it is rounded to 0, which has no direction
         return text
     return ("↑ " if change.value > 0 else "↓ ") + text

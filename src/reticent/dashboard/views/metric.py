@@ -24,6 +24,7 @@ from reticent.dashboard.views import (
     interval,
     mark,
     shade_of,
+    unit_for,
     unit_of,
     zoomable,
 )
@@ -140,11 +141,10 @@ def _mean(
     offered, visible = _in_order(plan, params.by, by_tag), _visible(plan, params, by_tag)
     by_tag = {tag: by_tag[tag] for tag in offered if tag in visible or len(offered) <= MOST_LINES}
     lines = by_tag or {"": list(points)}
-    estimate = last.shown if last else None
+    estimate = last.estimate if last else None
 
     def twin() -> Twin:
-        number = last.estimate if last else None
-        moves = number.manipulation_bound(DISHONEST) if isinstance(number, Estimate) else None
+        moves = estimate.manipulation_bound(DISHONEST) if isinstance(estimate, Estimate) else None
         return {
             "latest": last.to_dict() if last else None,
             "manipulation_bound": None if moves is None else {"share": DISHONEST, "moves": moves},
@@ -155,14 +155,14 @@ def _mean(
             ],
         }
 
-    if last is None or not isinstance(estimate, Estimate) or not isinstance(last.estimate, Estimate):
+    if last is None or not isinstance(estimate, Estimate):
         return {"headline": None}, twin, {}
     unit = unit_of([point for same in lines.values() for point in same])
     longest = max(map(len, lines.values()))
     many = longest > charts.MANY
     drawn = [
         charts.Line(
-            [mark(point, tag, unit, not many) for point in reversed(same)],
+            [mark(point, unit, tag, not many) for point in reversed(same)],
             tag,
             shade_of(plan, params.by, tag) if tag else 0,
             shown=not tag or tag in visible,
@@ -170,7 +170,7 @@ def _mean(
         for tag, same in lines.items()
         if not many or not tag or tag in visible
     ]
-    whole = Unit.of(estimate.unit, estimate.span[1])
+    whole = unit_for(estimate, estimate.span[1])
     top = f"{labels.rounded(estimate.span[1] / whole.size, 6)} {whole.name}".rstrip()
     compared = f", by {params.by}" if params.by else ""
     title = f"{TRENDS[metric.kind]} of {metric.name} per {every or usual_every(plan)}{compared}"
@@ -178,10 +178,9 @@ def _mean(
     in_range = f"{interval(last, unit_of([last]))} {unit_of([last]).name}, out of 0 to {top}"
     chart = charts.series(drawn, label, unit.name)
     keys = [(line.name, line.shade) for line in drawn if line.name and line.shown]
-    factor = 100 if estimate.unit == "%" else 1
-    expected = factor * with_more_devices(last.metric, last.estimate, last.rounds, last.period.plan)
+    expected = with_more_devices(last.metric, estimate, last.rounds, last.period.plan)
     shown = {
-        "more_devices": Unit.of(estimate.unit, max(abs(estimate.value), expected))
+        "more_devices": unit_for(estimate, max(abs(estimate.value), expected))
         .figure(0, expected)
         .partition("± ")[2],
         "gauge": charts.gauge(estimate.value, estimate.lower, estimate.upper, estimate.span[1], in_range),
@@ -194,7 +193,7 @@ def _mean(
             for tag, same in by_tag.items()
             if (newest := latest(same)) is not None
         ],
-        "makeup": _makeup(estimate, estimate.unit),
+        "makeup": _makeup(estimate),
         "top": top,
         "rows": [_mean_row(point, unit) for point in points[:MOST_ROWS]],
         "more_rows": max(0, longest - MOST_ROWS),
@@ -225,7 +224,7 @@ def _visible(plan: Plan, params: Params, tags: Any) -> list[str]:
 
 
 def _mean_row(point: Point, unit: Unit, tag: str = "") -> dict[str, Any]:
-    value, _, half_width = Unit(unit.size).figure(point.shown.value, point.half_width).partition(" ± ")
+    value, _, half_width = Unit(unit.size).figure(point.estimate.value, point.half_width).partition(" ± ")
     return {
         "tag": tag,
         "clock": labels.clock(point.start, point.end, point.every),
@@ -237,8 +236,8 @@ def _mean_row(point: Point, unit: Unit, tag: str = "") -> dict[str, Any]:
     }
 
 
-def _makeup(estimate: Estimate, unit: str, scale: float = 1.0) -> dict[str, Any]:
-    """What a half-width is made of, and what it compares with; `scale` is 100 for a share in percent."""
+def _makeup(estimate: Estimate) -> dict[str, Any]:
+    """What a half-width is made of, and what it compares with."""
     moved = estimate.manipulation_bound(DISHONEST)
     reaches = [
         ("Privacy noise", "added by devices to hide their values", estimate.noise_half_width, "noise"),
@@ -247,10 +246,10 @@ def _makeup(estimate: Estimate, unit: str, scale: float = 1.0) -> dict[str, Any]
         ("Bound of the paper", "the half-width by its theorem", estimate.paper_bound, "paper"),
         ("1 % dishonest", "the shift if 1 % of reports were false", moved, "moved"),
     ]
-    scaled = Unit.of(unit, scale * max(reach for _, _, reach, _ in reaches))
+    unit = unit_for(estimate, max(reach for _, _, reach, _ in reaches))
 
     def text(reach: float) -> str:
-        return f"{labels.rounded(scale * reach / scaled.size, 2)} {scaled.name}".rstrip()
+        return f"{labels.rounded(reach / unit.size, 2)} {unit.name}".rstrip()
 
     rows = [
         charts.Measure(name, about, reach, f"± {text(reach)}", kind) for name, about, reach, kind in reaches
@@ -309,7 +308,7 @@ def _histogram(
     place = points.index(chosen)
     first = max(0, place - MOST_ROWS // 2)  # of the list of choices
     unit = unit_of(points)
-    line = charts.Line([mark(point, "", unit, len(points) <= charts.MANY) for point in reversed(points)])
+    line = charts.Line([mark(point, unit, tip=len(points) <= charts.MANY) for point in reversed(points)])
     label = (
         f"{TRENDS[metric.kind]} of {metric.name} per {chosen.every}, with its {params.confidence} % interval"
     )
@@ -426,7 +425,7 @@ def _shares(
         ],
         "rows": rows,
         "compared": list(groups),
-        "makeup": _makeup(heaviest, "%", scale=100),
+        "makeup": _makeup(heaviest),
         "more_devices": f"{labels.rounded(expected, 2)} %",
         "heaviest": _bucket_name(heaviest, unit),
         "bucket_unit": unit.name,

@@ -129,7 +129,7 @@ def _row(
     if last is None:
         return row, twin
     unit = unit_of(same)
-    marks, shape = [mark(point, "", unit) for point in reversed(same)], Markup()
+    marks, shape = [mark(point, unit) for point in reversed(same)], Markup()
     what = TRENDS[metric.kind]
     if metric.mechanism.kind == "histogram":
         result = reader.histogram(last, params.confidence)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from reticent.counts import Counts
 from reticent.errors import ParameterError
@@ -27,12 +27,7 @@ SETTLED_SECONDS = 60  # after the last round of a period closes, so that what wa
 MOST_ROUNDS_READ = 10_000  # rounds that a bounded answer is made of at most, unless one period has more
 
 
-class _Part(NamedTuple):
-    sealed: bool
-    counts: Counts
-
-
-Parts = dict[tuple[str, str], dict[int, _Part]]  # by metric and tag: the counts of each round
+Parts = dict[tuple[str, str], dict[int, Counts]]  # by metric and tag: the counts of each round
 
 
 class Results:
@@ -200,7 +195,7 @@ class Results:
         asked = self._asked(plan, wanted, metric, picked, by, confidence, most)
         every_period = self._listed(plan, None, every, None, None)
         followed_by = {(one.plan.version, one.last + 1): one for one in every_period}
-        known: dict[tuple[int, int], tuple[Period, dict[tuple[str, str], dict[int, Counts]]]] = {}
+        known: dict[tuple[int, int], tuple[Period, Parts]] = {}
         changes = []
         for period, metrics in asked:
             earlier = followed_by.get((period.plan.version, period.first))
@@ -208,12 +203,9 @@ class Results:
                 continue
             for one in (period, earlier):
                 if (one.plan.version, one.first) not in known:
-                    readable, parts = self._parts(one, metrics, picked, by)
-                    sealed = {
-                        key: {number: part.counts for number, part in of_key.items() if part.sealed}
-                        for key, of_key in parts.items()
-                    }
-                    known[one.plan.version, one.first] = self._shown(readable), sealed
+                    final = replace(one, rounds=tuple(info for info in one.rounds if info.state == "sealed"))
+                    readable, parts = self._parts(final, metrics, picked, by)
+                    known[one.plan.version, one.first] = self._shown(readable), parts
             after, later_rounds = known[period.plan.version, period.first]
             before, earlier_rounds = known[period.plan.version, earlier.first]
             shift, answers = period.first - earlier.first, period.plan.answers
@@ -318,18 +310,18 @@ class Results:
         period, parts = self._parts(period, metrics, picked, by)
         tags_of = {segment.name: (*segment.tags, FEW) for segment in plan.segments}
         readable = period.state != "damaged"
+        sealed = {info.key.round for info in period.rounds if info.state == "sealed"}
         for metric in metrics:
             for tag in (tag for tag in tags_of[by] if picked.get(by, tag) == tag) if by else ("",):
                 tags = {**picked, **({by: tag} if by else {})}
-                by_round = parts.get((metric.name, tag), {})
+                by_round = dict(sorted(parts.get((metric.name, tag), {}).items()))
                 # An open round may have only a few reports yet, and the round with the fewest determines the
                 # interval of an average. The counts of sampled answers simply add up.
-                if not plan.answers.sampled and any(part.sealed for part in by_round.values()):
-                    by_round = {number: part for number, part in by_round.items() if part.sealed}
-                counts = {number: part.counts for number, part in sorted(by_round.items())}
-                if counts:
-                    figure = average(metric, [*counts.values()], confidence, plan.answers)
-                    yield Result(period, metric, tags, counts, figure)
+                if not plan.answers.sampled and not sealed.isdisjoint(by_round):
+                    by_round = {number: counts for number, counts in by_round.items() if number in sealed}
+                if by_round:
+                    figure = average(metric, [*by_round.values()], confidence, plan.answers)
+                    yield Result(period, metric, tags, by_round, figure)
                 elif readable and tag != FEW and plan.min_reports > 1:
                     yield Withheld(period, metric, tags)
 
@@ -365,9 +357,8 @@ class Results:
                     if counts is None or not counts.devices:
                         continue
                     rounds = parts.setdefault((metric.name, named[by] if by else ""), {})
-                    if info.key.round in rounds:
-                        counts = rounds[info.key.round].counts + counts
-                    rounds[info.key.round] = _Part(info.state == "sealed", counts)
+                    known = rounds.get(info.key.round)
+                    rounds[info.key.round] = counts if known is None else known + counts
         return period, parts
 
     def _groups(self, plan: Plan, info: RoundInfo, metrics: Sequence[Metric]) -> CountsByTags:

@@ -538,6 +538,23 @@ def test_links_keep_what_was_chosen(world: Any) -> None:
     assert (usual["raw"], usual["norm-sub"]) == (page, f"{page}?view=norm-sub")
 
 
+def test_a_mean_of_one_tag_is_the_same_on_its_page_in_its_twin_and_in_its_table(world: Any) -> None:
+    query = "?every=day&segment=os:linux"
+    truth = world.results.estimates(
+        "app-usage", "editor_seconds", last=60, every="day", segment={"os": "linux"}
+    )
+    twin = world.get(f"{METRIC}/editor_seconds.json{query}").json()
+    values = [point["value"] for point in twin["series"][0]["points"]]
+    assert values == [result.estimate.value for result in truth]
+    assert twin["segment"] == twin["latest"]["segment"] == twin["series"][0]["segment"] == {"os": "linux"}
+    assert world.get(f"{METRIC}/editor_seconds.csv{query}").text == csv_text(truth.rows)
+    page = world.get(f"{METRIC}/editor_seconds{query}").page
+    assert [tag["value"] for tag in page.all("option") if "selected" in tag][2:] == ["os:linux", ""]
+    both = world.get(f"{METRIC}/editor_seconds.json{query}&by=channel").json()
+    tags = [{"os": "linux", "channel": tag} for tag in ("stable", "beta")]
+    assert [line["segment"] for line in both["series"]] == tags
+
+
 def test_dates_pick_what_is_shown_and_both_are_included(world: Any) -> None:
     query = "?every=day&since=2026-09-22&until=2026-09-23"
     (series,) = world.get(f"{METRIC}/editor_seconds.json{query}").json()["series"]

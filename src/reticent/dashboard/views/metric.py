@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -43,7 +43,7 @@ DISHONEST = 0.01  # the share of dishonest reports that pages mention
 def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params) -> View:
     """The page of a metric."""
     mean = metric.mechanism.kind == "mean"
-    segment = dict([params.segment]) if params.segment and not mean else {}
+    segment = dict([params.segment]) if params.segment else {}
     every = params.every
     read = partial(
         reader.points, plan, metric.name, confidence=params.confidence, segment=segment, every=every
@@ -71,7 +71,15 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         "metric": metric,
         "params": params,
         "confidences": [(level, f"{level} %") for level in CONFIDENCES],
-        "segments": [("", "nothing"), *((segment.name, segment.name) for segment in plan.segments)],
+        "segments": [("", "nothing"), *((group.name, group.name) for group in plan.segments)],
+        "devices": [
+            ("", "all"),
+            *(
+                (f"{group.name}:{tag}", f"{group.name} {tag}")
+                for group in plan.segments
+                for tag in group.tags
+            ),
+        ],
         "headline": headline(chosen) if chosen else None,
         "change": change_shown(change.get(metric.name)),
         "lost": labels.moment(at) + " UTC" if at is not None and not chosen else "",
@@ -84,9 +92,9 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         "files": {name: params.query(chart=name) for name in ("series", "shares", "below")},
     }
     if mean:
-        more, twin, pictures = _mean(reader, plan, metric, params, every, chosen, same)
+        more, twin, pictures = _mean(read, plan, metric, params, segment, chosen, same)
     else:
-        more, twin, pictures = _histogram(reader, plan, metric, params, chosen, same, change)
+        more, twin, pictures = _histogram(reader, plan, metric, params, segment, chosen, same, change)
 
     def whole_twin() -> Twin:
         return {
@@ -100,6 +108,8 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
             "rounds": params.rounds,
             "since": params.since or None,
             "until": params.until or None,
+            "segment": segment,
+            "by": params.by or None,
             "change": change[metric.name].to_dict() if metric.name in change else None,
             **twin(),
         }
@@ -123,20 +133,17 @@ def _holding(points: Sequence[Point], at: int) -> Point | None:
 
 
 def _mean(
-    reader: PointReader,
+    read: Callable[..., list[Point]],
     plan: Plan,
     metric: Metric,
     params: Params,
-    every: str | None,
+    segment: dict[str, str],
     last: Point | None,
     points: Sequence[Point],
 ) -> Parts:
     by_tag: dict[str, list[Point]] = {}
     if params.by:
-        apart = reader.points(
-            plan, metric.name, confidence=params.confidence, by=params.by, every=every, **params.range
-        )
-        for point in comparable(apart, last):
+        for point in comparable(read(by=params.by, **params.range), last):
             by_tag.setdefault(point.segment[params.by], []).append(point)
     offered, visible = _in_order(plan, params.by, by_tag), _visible(plan, params, by_tag)
     by_tag = {tag: by_tag[tag] for tag in offered if tag in visible or len(offered) <= MOST_LINES}
@@ -148,9 +155,11 @@ def _mean(
         return {
             "latest": last.to_dict() if last else None,
             "manipulation_bound": None if moves is None else {"share": DISHONEST, "moves": moves},
-            "by": params.by or None,
             "series": [
-                {"segment": {params.by: tag} if tag else {}, "points": [point.to_dict() for point in same]}
+                {
+                    "segment": segment | ({params.by: tag} if tag else {}),
+                    "points": [point.to_dict() for point in same],
+                }
                 for tag, same in lines.items()
             ],
         }
@@ -173,7 +182,7 @@ def _mean(
     whole = unit_for(estimate, estimate.span[1])
     top = f"{labels.rounded(estimate.span[1] / whole.size, 6)} {whole.name}".rstrip()
     compared = f", by {params.by}" if params.by else ""
-    title = f"{TRENDS[metric.kind]} of {metric.name} per {every or usual_every(plan)}{compared}"
+    title = f"{TRENDS[metric.kind]} of {metric.name} per {params.every or usual_every(plan)}{compared}"
     label = f"{title}, with its {params.confidence} % interval"
     in_range = f"{interval(last, unit_of([last]))} {unit_of([last]).name}, out of 0 to {top}"
     chart = charts.series(drawn, label, unit.name)
@@ -267,11 +276,11 @@ def _histogram(
     plan: Plan,
     metric: Metric,
     params: Params,
+    segment: dict[str, str],
     chosen: Point | None,
     points: Sequence[Point],
     changes: dict[str, Change],
 ) -> Parts:
-    segment = dict([params.segment]) if params.segment else {}
     result = reader.histogram(chosen, params.confidence) if chosen else None
     by_tag: dict[str, Result] = {}
     if params.by:
@@ -284,8 +293,6 @@ def _histogram(
         histogram = result.estimate if result else None
         below = result.cumulative if result and not metric.labels else None
         return {
-            "segment": segment,
-            "by": params.by or None,
             "start_time": time_text(chosen.start) if chosen else None,
             "end_time": time_text(chosen.end) if chosen else None,
             "state": chosen.state if chosen else None,
@@ -322,14 +329,6 @@ def _histogram(
         return params.query(at=labels.address(point.start, point.every), every=point.every)
 
     shown = {
-        "devices": [
-            ("", "all"),
-            *(
-                (f"{group.name}:{tag}", f"{group.name} {tag}")
-                for group in plan.segments
-                for tag in group.tags
-            ),
-        ],
         "tags": _boxes(plan, params, _in_order(plan, params.by, by_tag), visible),
         "times": [
             (

@@ -137,7 +137,9 @@ def unix_seconds(name: str, text: str) -> int:
     try:
         if text.isascii() and text.isdigit() and len(text) <= 11:
             return int(text)
-        return columns.unix_seconds(text if text.isascii() and len(text) <= 40 else "")
+        seconds = columns.unix_seconds(text if text.isascii() and len(text) <= 40 else "")
+        datetime.fromtimestamp(seconds, UTC)  # an offset may lead out of the years that there are
+        return seconds
     except (ValueError, OverflowError):
         expected = "a date such as 2026-11-01, a time such as 2026-11-01T06:00Z, or unix seconds"
         raise ParameterError(name, expected, text[:40]) from None

@@ -247,11 +247,28 @@ def test_a_difference_is_later_less_earlier() -> None:
 
 @pytest.mark.parametrize(("reports", "more"), [(1_000, 1.02), (1_000_003, 1.01)])
 def test_a_difference_of_many_devices_is_that_of_two_normal_laws(reports: int, more: float) -> None:
-    """2.338 standard deviations at 97.5 %, and little more for the unknown chances and the grid."""
+    """2.345 standard deviations at 97.55 %: a fiftieth of the tail is for the unknown chances; and the grid."""
     counts = MeanCounts(reports, reports // 2)
     change, deviation = difference(PLAIN, counts, counts), np.sqrt(2 * 0.25 / reports)
     half = change.half_width * float(PLAIN.channel.contrast) / 24
-    assert 2.338 * deviation < half < 2.338 * more * deviation
+    assert 2.344 * deviation < half < 2.338 * more * deviation
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_skewed_difference_is_that_of_the_way_back_turned_over(rounds: int) -> None:
+    """Few devices of many are at one end: it may exceed what was seen by more than fall short of it."""
+    which = Metric("mean", OneBitMean(8, 1))
+    few, half = [MeanCounts(400, 8)] * rounds, [MeanCounts(40_000, 20_000)] * rounds
+    change, back = difference(which, few, half), difference(which, half, few)
+    assert change.uncut == pytest.approx((-back.uncut[1], -back.uncut[0]))
+    down, up = change.value - change.uncut[0], change.uncut[1] - change.value
+    assert down > 1.05 * up, "the share of ones among the few may be far above its mean by chance, not below"
+
+
+def test_devices_are_rounded_down_where_laws_are_shared() -> None:
+    sixty_four, one_more = ([HistogramCounts((n, 16, 16, 16), (8,) * 4)] * 7 for n in (16, 17))
+    widths = [average(ROWS, week).buckets[0].half_width for week in (sixty_four, one_more)]
+    assert widths[1] == pytest.approx(widths[0], rel=2e-3)
 
 
 def test_upper_means_of_two_periods_add() -> None:

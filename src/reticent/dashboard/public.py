@@ -225,7 +225,9 @@ def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
     )
     if not isinstance(histogram, HistogramEstimate):
         return Shown(plan, metric, same, "", Markup())
-    chart = charts.histogram(histogram.edges, bars(histogram), what, labels.plural(metric.unit))
+    chart = charts.histogram(
+        histogram.edges, [charts.Bars(bars(histogram))], what, labels.plural(metric.unit)
+    )
     return Shown(plan, metric, same, what, chart)
 
 

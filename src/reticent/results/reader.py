@@ -22,7 +22,7 @@ from reticent.results.periods import Period, Span, State, answered_every, check_
 from reticent.results.result import Change, Estimates, Result, Withheld, reason_of
 from reticent.stores import FEW, CountsByTags, DamagedError, RoundInfo, RoundKey, Rounds, folded, reports_of
 
-REMEMBERED = 2_000_000  # rows of the counts of sealed rounds in memory, some 70 bytes each
+MOST_ROWS_CACHED = 2_000_000  # rows of the counts of sealed rounds in memory, some 70 bytes each
 SETTLED_SECONDS = 60  # after the last round of a period closes, so that what was accepted in time is stored
 MOST_ROUNDS_READ = 10_000  # rounds that a bounded answer is made of at most, unless one period has more
 
@@ -36,7 +36,7 @@ class Results:
     def __init__(self, store: Rounds, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self.clock = clock
-        self._counts: LruCache[CountsByTags] = LruCache(REMEMBERED)
+        self._counts: LruCache[CountsByTags] = LruCache(MOST_ROWS_CACHED)
 
     def plans(self) -> dict[str, Plan]:
         """The newest version of each plan, by name."""
@@ -276,15 +276,17 @@ class Results:
                 return list(self.results(period, period.plan.metrics, confidence=confidence))
         return []
 
-    def uneven(self, plan: str, last: int) -> list[Result]:
-        """The histograms of a plan's latest rounds, newest first, whose rows chance does not explain."""
-        results = []
-        for period in self.periods(plan, last, "round"):
+    def uneven(self, last: int) -> list[Result]:
+        """The newest round of each histogram, among the `last` ones, whose rows chance does not explain."""
+        newest: dict[tuple[str, str], Result] = {}
+        for period in (
+            period for plan in sorted(self.plans()) for period in self.periods(plan, last, "round")
+        ):
             metrics = [metric for metric in period.plan.metrics if shares_of_rows(metric)]
             for result in self.results(period, metrics) if metrics else ():
                 if result.balance is not None and not result.balance.even:
-                    results.append(result)
-        return results
+                    newest.setdefault((result.plan, result.metric.name), result)
+        return list(newest.values())
 
     def results(
         self,

@@ -26,7 +26,10 @@ _NUMBERS_NOW = ("commit_p50_ms", "commit_p99_ms", "queue", "open_reports", "memo
 
 def health_page(health: Health, results: Results) -> View:
     """The page of the collector itself."""
-    uneven = newest_uneven(results)
+    try:
+        uneven: list[Result] | None = results.uneven(LOOKED_AT)
+    except StoreError:
+        uneven = None
     time_shown, time_twin = over_time(health, results)
     unevens = [_uneven(result) for result in uneven or ()]
     sections = _sections(health, uneven)
@@ -55,18 +58,6 @@ def health_page(health: Health, results: Results) -> View:
         },
         refresh=30,
     )
-
-
-def newest_uneven(results: Results) -> list[Result] | None:
-    """The newest uneven round of each histogram; None when the store cannot be read."""
-    newest: dict[tuple[str, str], Result] = {}
-    try:
-        for plan in sorted(results.plans()):
-            for result in results.uneven(plan, LOOKED_AT):
-                newest.setdefault((plan, result.metric.name), result)
-    except StoreError:
-        return None
-    return list(newest.values())
 
 
 def _uneven(result: Result) -> tuple[dict[str, str], dict[str, Any]]:

@@ -379,7 +379,7 @@ def _shares(
         f"share of {among} at or below each value of {metric.name}, {when}, with a {params.confidence} % band"
     )
     groups = {tag: one.estimate for tag, one in by_tag.items() if isinstance(one.estimate, HistogramEstimate)}
-    chart = charts.compared(
+    chart = charts.histogram(
         [edge / unit.size for edge in histogram.edges],
         [charts.Bars(bars(one, unit), tag, shade_of(plan, params.by, tag)) for tag, one in groups.items()]
         or [charts.Bars(bars(histogram, unit))],

@@ -10,6 +10,7 @@ import { epsilon, lifetimeLoss, ln, lossByWidth, lossOfReport, lossOfRound } fro
 import { OneBitMean } from "../../devices/javascript/src/mechanisms.js";
 import { readPlan } from "../../devices/javascript/src/plan.js";
 import { Policy } from "../../devices/javascript/src/policy.js";
+import { outcomeOf } from "../../devices/javascript/src/transport.js";
 
 const plans = new Map();
 
@@ -50,6 +51,7 @@ const doing = {
     const lifetime = plan.sampled ? report : metrics.reduce((sum, one) => sum + one.lifetime, 0);
     return { report, metrics, refused: new Policy(policy).problems(plan, report, lifetime).length > 0 };
   },
+  outcome: ({ status, after, text }) => outcomeOf(status, after, text),
   ln: (ratio) => `${ln(Fraction.parse(ratio))}`,
   upward: (number) => Fraction.parse(number).upward(),
 };

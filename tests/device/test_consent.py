@@ -230,6 +230,19 @@ def test_where_nothing_was_sent_nothing_stays_but_the_choice(
     assert device.receipt().total_lifetime == 0
 
 
+def test_answers_under_local_that_are_no_longer_listed_are_wiped_too(
+    device_of: Make, clock: ManualClock, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reticent.device.outbox.MOST_RECEIPTS", -62)  # the latest is listed
+    device = device_of(consent="local")
+    for _ in range(4):
+        clock.advance(SECONDS)
+        device.flush()
+    assert query("SELECT state FROM past") == [("local",)]
+    assert device.set_consent("denied")
+    assert query("SELECT * FROM past") == []
+
+
 def test_what_was_sent_stays_counted_and_is_never_drawn_again(
     device_of: Make, clock: ManualClock, state: Path, transport: RecordingTransport
 ) -> None:
@@ -628,7 +641,10 @@ assert Device(plan, "lifted", consent="granted", policy=lifted).status().silence
     assert done.stdout.split() == [*rules, str(is_free), str(is_free), str(not is_free)]
 
 
-def test_a_rule_must_be_true_or_false() -> None:
+def test_a_rule_must_be_true_or_false_and_a_limit_a_number() -> None:
     value: Any = None
     with pytest.raises(ParameterError, match="silent_in_ci: expected True or False"):
         Policy(silent_in_ci=value)
+    for value in (-1, float("nan"), "2", [2]):
+        with pytest.raises(ParameterError, match="max_epsilon: expected a number >= 0, or None"):
+            Policy(max_epsilon=value)

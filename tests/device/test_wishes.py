@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,34 @@ def test_a_pause_by_another_process_counts(device_of: Make, state: Path, clock: 
     assert device.report(HERE) is None
     assert device.status().paused
     assert not device.status().active
+
+
+@pytest.mark.parametrize("how", ["damaged", "removed"])
+def test_a_pause_outlives_its_file(how: str, device_of: Make, state: Path, clock: ManualClock) -> None:
+    device = device_of()
+    assert device.pause()
+    if how == "damaged":
+        device.close()
+        with closing(sqlite3.connect(state)) as connection, connection:
+            connection.execute("UPDATE device SET round_seconds = 7")
+        device = device_of()
+    else:
+        for file in state.parent.glob(f"{state.name}*"):
+            file.unlink()
+    clock.advance(2 * SECONDS)
+    assert device.report() is None
+    assert device.status().paused
+    assert device.status().epoch == 1
+    assert device.resume()
+    clock.advance(2 * SECONDS)
+    assert device.report() is not None
+
+
+def test_where_a_pause_cannot_be_read_the_person_is_asked_again(device_of: Make, state: Path) -> None:
+    device_of().close()
+    with closing(sqlite3.connect(state)) as connection, connection:
+        connection.execute("DROP TABLE pauses")
+    assert device_of().consent == "unset"
 
 
 def test_forget_is_a_new_epoch(

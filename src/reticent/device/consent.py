@@ -104,6 +104,7 @@ def _wipe(connection: sqlite3.Connection) -> None:
     connection.execute(f"DELETE FROM windows WHERE round IS NULL OR round IN ({unsent})")  # noqa: S608
     outbox.drop_waiting(connection)
     connection.execute("DELETE FROM reports WHERE told = 0")
+    connection.execute("DELETE FROM past WHERE told = 0")
     connection.execute("DELETE FROM totals")
     connection.execute("DELETE FROM notes")
     connection.execute("DELETE FROM attempts")

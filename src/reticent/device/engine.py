@@ -55,7 +55,8 @@ class Engine:
         self.silenced_by: tuple[str, ...] = ()
         self._default = default  # what holds until the person chooses; None: what held last
         self.consent: Consent = "unset"  # what is in force, as this process last saw it
-        self._choice: str | None = None
+        self._choice: str | None = None  # what the person chose, and whether they paused it, for
+        self._paused = False  # a new file where this one is lost
         self.state = StateFile(fspath(path), self._identity if plan else None, self._opened, self._forked)
         known = {tag.name for tag in plan.segments} if plan else set(segment)
         for name in sorted(map(str, segment.keys() - known)):
@@ -71,7 +72,7 @@ class Engine:
     def _identity(self) -> Identity:
         name, most = self.plans.plan.name if self.plans.plan else "", self.plans.policy.max_lifetime
         held = inf if most is None else most
-        return Identity(name, self.round_seconds, self.current_round, held, self._choice)
+        return Identity(name, self.round_seconds, self.current_round, held, self._choice, self._paused)
 
     @property
     def current_round(self) -> int:
@@ -251,7 +252,7 @@ class Engine:
     def _in_force(self, connection: sqlite3.Connection) -> Consent:
         """Read what holds now, and bring it into force."""
         chosen = consent.read(connection)
-        self._choice = chosen.choice
+        self._choice, self._paused = chosen.choice, plans.is_paused(connection, plans.ASKED)
         consent.bring_into_force(connection, self._holds(chosen), self.current_round)
         return self._holds(chosen)
 
@@ -268,6 +269,7 @@ class Engine:
         with self._writing(durable=True, patience=2.0) as connection:
             plans.pause(connection, self.current_round, plans.ASKED)
             totals.erase(connection, self.current_round, self.current_round)
+        self._paused = True
         self.state.wipe_log()
         return self._is_silent()
 
@@ -275,6 +277,7 @@ class Engine:
         """Go on, from the next round."""
         with self._writing(durable=True, patience=2.0) as connection:
             plans.resume(connection, self.current_round, plans.ASKED)
+        self._paused = False
         return True
 
     def keep_rules(self, silenced_by: tuple[str, ...]) -> None:

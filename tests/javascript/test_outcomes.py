@@ -25,6 +25,8 @@ def in_python(result: Outcome) -> dict[str, Any]:
 
 def test_every_answer_means_the_same_to_both_devices(ask: Ask) -> None:
     answers = [*product(range(200, 600), (None,), TEXTS), *product((429, 503), ("120", " 7 ", "soon"), ("",))]
-    questions = [("outcome", {"status": status, "after": after, "text": text}) for status, after, text in answers]
+    questions = [
+        ("outcome", {"status": status, "after": after, "text": text}) for status, after, text in answers
+    ]
     expected = [in_python(outcome(status, after, text.encode())) for status, after, text in answers]
     assert ask(questions) == expected

@@ -19,7 +19,7 @@ from reticent.device.policy import Policy
 from reticent.device.quarantine import Identity
 from reticent.device.receipt import Receipt, Status, read_receipt
 from reticent.device.schema import device_row
-from reticent.device.statefile import Opened, StateFile
+from reticent.device.statefile import StateFile
 from reticent.device.totals import Change, Mode, Place, then
 
 if TYPE_CHECKING:
@@ -151,7 +151,6 @@ class Engine:
             absent = me.enrolled_from is None or number < me.enrolled_from
             if round_number is None and absent and not outbox.answered(connection, number, number):
                 return None
-            self.state.epoch = me.epoch  # another process may have begun it
             report = self._rounds.answer(connection, me, number, told=True)
         self.state.wipe_log()
         return report
@@ -175,7 +174,6 @@ class Engine:
                 return
         with self._writing(durable=True, patience=2.0) as connection:
             me, now = device_row(connection), self._clock()
-            self.state.epoch = me.epoch  # another process may have begun it
             for number in self._rounds.due(connection, me, now):
                 self._rounds.answer(connection, me, number, told=False)
             # Too late: reports that no collector takes any more, and values that will not be answered.
@@ -197,16 +195,14 @@ class Engine:
 
         return send_due(self.state, transport, deadline, self._clock, self._faults, early=early)
 
-    def _opened(self, opened: Opened) -> None:
+    def _opened(self, connection: sqlite3.Connection, notes: list[str]) -> None:
         """The state file was opened, for the first time or because another is in its place."""
-        connection = opened.connection
         me = device_row(connection)
         self.round_seconds = me.round_seconds
-        if opened.tightened:
-            self._faults.add("state-tightened")
+        for note in notes:
+            self._faults.add(note)
         waiting = outbox.waiting(connection, me.plan)
         self._faults.add("report-damaged", sum(not kept.intact for kept in waiting))
-        self._faults.add("state-lost", opened.replaces_another)
         if self.plans.plan is not None:
             self._keep_rules(connection, self.silenced_by)
         self.consent = self._in_force(connection)
@@ -261,7 +257,6 @@ class Engine:
         before, self.consent = self.consent, self._in_force(connection)
         if self.consent != before:
             self._pending = Backlog(then)  # what waits was recorded under another consent
-            self.state.epoch = device_row(connection).epoch
             self._take_up(connection)
 
     def pause(self) -> bool:
@@ -302,11 +297,10 @@ class Engine:
         with self._writing(durable=True, patience=2.0) as connection:
             current = self.current_round
             connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current,))
-            epoch = ledger.begin_epoch(connection, current, "forgotten")
+            ledger.begin_epoch(connection, current, "forgotten")
             connection.execute("DELETE FROM totals")
             outbox.drop_waiting(connection)
             self._take_up(connection)
-        self.state.epoch = epoch
         self.state.wipe_log()
         return self._is_silent()
 
@@ -361,11 +355,6 @@ class Engine:
                 last_outcome=last_outcome,
                 next_try=outbox.next_time(connection),
             )
-
-    def after_fork_in_child(self) -> None:
-        """See `process`."""
-        self.state.after_fork_in_child()
-        self._forked()
 
     def _forked(self) -> None:
         """Pending values are the parent's to write."""

@@ -111,8 +111,10 @@ class Preview:
         )
 
 
-def previewed(plan: Plan, report: Report, state: State, unsent_because: tuple[str, ...]) -> Preview:
-    """A report in words."""
+def previewed(
+    plan: Plan, report: Report, state: State, unsent_because: tuple[str, ...], *, tags_unknown: bool = False
+) -> Preview:
+    """A report in words. `tags_unknown`: where its round is under way, only the device's own program sets its tags."""
     answers, offset = [], 0
     for number, metric in enumerate(plan.metrics):
         bits = "".join(str(report.bit(offset + place)) for place in range(metric.bits))
@@ -137,6 +139,7 @@ def previewed(plan: Plan, report: Report, state: State, unsent_because: tuple[st
         unsent_because,
         plan.owner,
         report.cohort,
+        tags_unknown and state == "under way",
     )
 
 

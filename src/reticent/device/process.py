@@ -303,7 +303,7 @@ class Hosted:
         self._faults.after_fork_in_child()
         self._start_over()
         if self._engine is not None:
-            self._engine.after_fork_in_child()
+            self._engine.state.after_fork_in_child()
 
     def before_exit(self) -> None:
         """

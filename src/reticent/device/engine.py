@@ -190,10 +190,8 @@ class Engine:
         return end_of_round if send_at is None else min(end_of_round, send_at)
 
     def send_due(self, transport: Transport, deadline: float, *, early: bool) -> int:
-        """Send what is due until `deadline`; see `sending`. Returns how many were accepted."""
-        from reticent.device.sending import send_due
-
-        return send_due(self.state, transport, deadline, self._clock, self._faults, early=early)
+        """Send what is due until `deadline`; see `outbox`. Returns how many were accepted."""
+        return outbox.send_due(self.state, transport, deadline, self._clock, self._faults, early=early)
 
     def _opened(self, connection: sqlite3.Connection, notes: list[str]) -> None:
         """The state file was opened, for the first time or because another is in its place."""
@@ -299,7 +297,7 @@ class Engine:
             connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current,))
             ledger.begin_epoch(connection, current, "forgotten")
             connection.execute("DELETE FROM totals")
-            outbox.drop_waiting(connection)
+            consent.drop_waiting(connection)
             self._take_up(connection)
         self.state.wipe_log()
         return self._is_silent()

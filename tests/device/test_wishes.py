@@ -143,6 +143,7 @@ def test_forget_drops_what_never_left(device_of: Make, clock: ManualClock, query
     assert device.forget()
     assert query("SELECT * FROM reports") == []
     assert device.report(HERE + 1) is None
+    assert device.report(HERE + 2) is None, "it had begun"
 
 
 @pytest.mark.parametrize("value", ["1", "true", "yes"])

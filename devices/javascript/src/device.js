@@ -8,8 +8,7 @@ import { backOff, claim, due, LONGEST_SEND, nextDue, settle } from "./outbox.js"
 import { Pending } from "./pending.js";
 import { readPlan } from "./plan.js";
 import { Policy, readEnvironment } from "./policy.js";
-import { previewOf, Receipt } from "./receipt.js";
-import { statusOf } from "./status.js";
+import { previewOf, Receipt, statusOf } from "./receipt.js";
 import { httpTransport } from "./transport.js";
 
 /** @typedef {import("./data.js").Change} Change */

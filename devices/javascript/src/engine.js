@@ -5,13 +5,12 @@
 
 import { answer } from "./answer.js";
 import { fromHex } from "./bytes.js";
-import { costsOf } from "./consent.js";
 import { emptyData } from "./data.js";
 import { Draws } from "./draws.js";
 import { Fraction } from "./fraction.js";
 import { isHeld, lifetime, visit } from "./ledger.js";
 import { changed } from "./pending.js";
-import { consider, newSecret, planOf, remember } from "./plans.js";
+import { consider, costsOf, newSecret, planOf, remember } from "./plans.js";
 
 /** @typedef {import("./data.js").Consent} Consent */
 /** @typedef {import("./data.js").Data} Data */

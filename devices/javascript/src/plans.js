@@ -1,11 +1,11 @@
-// The versions of a plan that a device holds: which it takes up, and what speaks against one.
+// The versions of a plan that a device holds: which it takes up, what speaks against one, and what people agreed to.
 
 import { toHex } from "./bytes.js";
-import { costMore } from "./consent.js";
 import { asksAnew, hold, isHeld, lifetime } from "./ledger.js";
-import { lossOfReport } from "./losses.js";
+import { lifetimeLoss, lossOfReport, lossOfRound } from "./losses.js";
 import { Plan } from "./plan.js";
 
+/** @typedef {import("./data.js").Costs} Costs */
 /** @typedef {import("./data.js").HeldPlan} HeldPlan */
 /** @typedef {import("./engine.js").Engine} Engine */
 /** @typedef {import("./plan.js").Metric} Metric */
@@ -131,4 +131,32 @@ function goOn(engine, held) {
   // In one change with the plan: nothing is ever answered that is not counted.
   if (!problems.length && !isCounted) hold(data, plan);
   return problems;
+}
+
+/** What a plan costs a device, question by question. @param {Plan} plan @returns {Costs} */
+export function costsOf(plan) {
+  const metrics = plan.metrics.map((/** @type {Metric} */ metric) => [
+    metric.name,
+    { digest: toHex(metric.digest), round: lossOfRound(metric), lifetime: lifetimeLoss(metric) },
+  ]);
+  const answers = plan.sampled ? `sampled, ${plan.window} rounds` : "remembered";
+  return { answers, report: lossOfReport(plan), metrics: Object.fromEntries(metrics) };
+}
+
+/**
+ * Whether a plan asks more than what the person agreed to: a question more, new answers to an old one, a
+ * higher loss.
+ *
+ * @param {Costs} agreed @param {Plan} plan
+ */
+export function costMore(agreed, plan) {
+  const costs = costsOf(plan);
+  return (
+    costs.answers !== agreed.answers ||
+    costs.report > agreed.report ||
+    Object.entries(costs.metrics).some(([name, { digest, round, lifetime }]) => {
+      const before = agreed.metrics[name];
+      return !before || before.digest !== digest || round > before.round || lifetime > before.lifetime;
+    })
+  );
 }

@@ -73,10 +73,13 @@ def test_a_pause_by_another_process_counts(device_of: Make, state: Path, clock: 
     assert not device.status().active
 
 
-@pytest.mark.parametrize("how", ["damaged", "removed"])
+@pytest.mark.parametrize("how", ["damaged", "removed", "removed, and another process paused"])
 def test_a_pause_outlives_its_file(how: str, device_of: Make, state: Path, clock: ManualClock) -> None:
     device = device_of()
-    assert device.pause()
+    other = device_of() if "another" in how else device
+    assert other.pause()
+    device.add("nothing of the plan")
+    assert device.save()
     if how == "damaged":
         device.close()
         with closing(sqlite3.connect(state)) as connection, connection:
@@ -133,6 +136,18 @@ def test_forget_is_a_new_epoch(
     assert device.flush() == 1
     assert transport.reports[-1].round == HERE + 3
     assert {entry.epoch for entry in device.receipt().losses} == {0, 1}
+
+
+@pytest.mark.parametrize("is_other", [False, True], ids=["this process", "another process"])
+def test_a_file_that_is_lost_after_forget_is_yet_another_epoch(
+    is_other: bool, device_of: Make, state: Path
+) -> None:
+    device = device_of()
+    assert (device_of() if is_other else device).forget()
+    device.report()
+    for file in state.parent.glob(f"{state.name}*"):
+        file.unlink()
+    assert device.status().epoch == 2
 
 
 def test_forget_drops_what_never_left(device_of: Make, clock: ManualClock, query: Query) -> None:

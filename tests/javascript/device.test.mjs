@@ -372,8 +372,22 @@ test("a pause is kept where a choice is kept, and is not done where nothing is",
   assert.equal(here.text, null);
   await here.device.setConsent("denied");
   assert.equal(await here.device.pause(), true);
+  await here.device.setConsent("unset");
   await here.device.setConsent("granted");
   assert.deepEqual((await here.device.status()).reasons, ["paused"]);
+});
+
+test("a pause of a state that was wiped holds under a plan with longer rounds", async () => {
+  const here = await world({ plan: plan(), policy: { maxLifetime: 1000 } });
+  here.next(2);
+  await here.device.pause();
+  await here.device.setConsent("denied");
+  await here.open({ plan: plan("sampled") }); // its rounds are six hours long
+  await here.device.setConsent("granted");
+  here.next(6 * 28 * 2);
+  await here.device.resume();
+  const { pauses } = here.data();
+  assert.deepEqual(pauses, [{ from: 0, through: Math.floor(here.now / (6 * HOUR)), reason: "asked" }]);
 });
 
 test("a refused plan changes nothing, consent included", async () => {
@@ -431,6 +445,7 @@ test("a transport that never answers is waited for no longer than 12 s", async (
   context.mock.timers.tick(12_000);
   assert.equal(await pausing, false);
   assert.deepEqual((await here.device.status()).reasons, ["paused"]);
+  assert.equal(await here.device.resume(), true); // which need not wait
 });
 
 test("a clock that fails changes nothing in the state", async () => {
@@ -749,6 +764,26 @@ test("in the background each round is answered and sent at its moment; values ar
   const before = moments.length;
   await pass(HOUR);
   assert.equal(moments.length, before);
+});
+
+test("a device that is closed waits for the report on its way and begins no other", async () => {
+  const here = await world({ plan: plan("patient") });
+  here.next(3);
+  await here.device.status();
+  let [arrive, sent] = [null, 0];
+  const gate = new Promise((resolve) => (arrive = resolve));
+  const transport = { send: () => ((sent += 1), gate.then(() => ({ kind: "accepted", reason: "accepted" }))) };
+  await here.open({ transport });
+  await here.device.report(first);
+  await here.device.report(first + 1);
+  here.now += 0.9 * HOUR; // beyond the moments of both
+  here.device.start();
+  while (!sent) await new Promise((resolve) => setTimeout(resolve, 1));
+  const closing = here.device.close();
+  arrive();
+  await closing;
+  assert.equal(sent, 1);
+  assert.deepEqual(here.data().reports.map(({ state }) => state), ["accepted", "waiting"]);
 });
 
 test("answers of a collector mean one of three things", () => {

@@ -227,7 +227,7 @@ export class Device {
   /** Enter the person's choice. @param {Consent} consent */
   async setConsent(consent) {
     if (!CONSENTS.includes(consent)) throw new RangeError("consent: expected unset, granted, denied or local");
-    return this.#do((engine) => engine.choose(consent));
+    return this.#do((engine) => engine.choose(consent), consent !== "granted");
   }
 
   /** Record and send nothing from now on; rounds that a pause overlaps are never answered. */
@@ -237,7 +237,7 @@ export class Device {
 
   /** End a pause; the first round answered is the next one. */
   resume() {
-    return this.#do((engine) => engine.resume("asked"));
+    return this.#do((engine) => engine.resume("asked"), false);
   }
 
   /**
@@ -248,16 +248,21 @@ export class Device {
     return this.#do((engine) => engine.forget());
   }
 
-  /** Whether a step was taken, and nothing leaves any more. @param {(engine: Engine) => unknown} step */
-  async #do(step) {
+  /**
+   * Whether a step was taken and, where it silences the device, nothing leaves any more.
+   *
+   * @param {(engine: Engine) => unknown} step @param {boolean} silences
+   */
+  async #do(step, silences = true) {
     const done = await this.#quietly(() => this.#update((engine) => step(engine) !== false));
+    if (!silences || !done) return done ?? false;
     // A report that was on its way; not forever, since a transport of the host's own may never answer.
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
     const tooLong = new Promise((resolve) => (timer = setTimeout(resolve, 1000 * (LONGEST_SEND + 2), false)));
     const isSilent = await Promise.race([this.#sending.then(() => true), tooLong]);
     clearTimeout(timer);
-    return done === true && isSilent === true;
+    return isSilent === true;
   }
 
   /** The exact bytes that would be sent next, and what each bit means in words. */
@@ -335,7 +340,9 @@ export class Device {
         engine.answerDue();
         return [this.#transport ? due(engine, early) : [], nextDue(engine)];
       });
-      for (const kept of waiting) accepted += Number(await this.#send(kept));
+      for (const kept of waiting) {
+        if (early || this.#started) accepted += Number(await this.#send(kept)); // not after `close`
+      }
       sleep = (waiting.length ? await this.#update(nextDue) : wakeAt) - this.#now();
     } finally {
       if (this.#started) this.#wake(Math.min(Math.max(sleep, 0.05), LONGEST_SLEEP));

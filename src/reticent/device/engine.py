@@ -128,7 +128,7 @@ class Engine:
     def write_pending(self, patience: float) -> None:
         """Bring what waits in memory into the file, what went wrong too."""
         if self._pending or self._faults:
-            with self._writing(patience=patience):
+            with self._writing(patience, durable=False):
                 pass
 
     def values(self, round_number: int) -> dict[str, Value]:
@@ -144,16 +144,14 @@ class Engine:
         number = current - 1 if round_number is None else round_number
         if not self._has_begun(number, current):
             return None
-        with self._writing(durable=True, patience=2.0) as connection:
+        with self._writing() as connection:
             me = device_row(connection)
             if self.consent != "granted" or plans.is_paused(connection):
                 return None
             absent = me.enrolled_from is None or number < me.enrolled_from
             if round_number is None and absent and not outbox.answered(connection, number, number):
                 return None
-            report = self._rounds.answer(connection, me, number, told=True)
-        self.state.wipe_log()
-        return report
+            return self._rounds.answer(connection, me, number, told=True)
 
     def answer_due(self) -> None:
         """
@@ -172,7 +170,7 @@ class Engine:
             is_free = plans.sample(connection) and ledger.free_from(connection) <= now
             if not (is_stale or is_left or is_free or self._rounds.due(connection, me, now)):
                 return
-        with self._writing(durable=True, patience=2.0) as connection:
+        with self._writing() as connection:
             me, now = device_row(connection), self._clock()
             for number in self._rounds.due(connection, me, now):
                 self._rounds.answer(connection, me, number, told=False)
@@ -180,7 +178,6 @@ class Engine:
             expire = "UPDATE reports SET state = 'expired' WHERE state = 'waiting' AND closes <= ?"
             connection.execute(expire, (now,))
             totals.erase(connection, -1, self._rounds.last_closed(connection, me, now))
-        self.state.wipe_log()
 
     def next_due(self) -> float:
         """When the current round ends or a report is to be sent, whichever is first; unix seconds."""
@@ -220,10 +217,9 @@ class Engine:
         plan = self.plans.newest
         if records(choice) and plan is None:
             return False  # there is nothing to agree to
-        with self._writing(durable=True, patience=2.0) as connection:
+        with self._writing() as connection:
             consent.enter(connection, choice, self._clock(), plan)
             self._agree(connection)
-        self.state.wipe_log()
         return choice == "granted" or self._is_silent()
 
     def _is_silent(self) -> bool:
@@ -235,9 +231,8 @@ class Engine:
         with self.state.view() as connection:
             now_holds = self._holds(consent.read(connection))
         if now_holds != self.consent:
-            with self._writing(durable=True, patience=2.0):
+            with self._writing():
                 pass
-            self.state.wipe_log()
         return self.consent
 
     def _holds(self, chosen: Choice) -> Consent:
@@ -259,16 +254,15 @@ class Engine:
 
     def pause(self) -> bool:
         """Record and send nothing; the round under way will not be answered, and its values go."""
-        with self._writing(durable=True, patience=2.0) as connection:
+        with self._writing() as connection:
             plans.pause(connection, self.current_round, plans.ASKED)
             totals.erase(connection, self.current_round, self.current_round)
         self._paused = True
-        self.state.wipe_log()
         return self._is_silent()
 
     def resume(self) -> bool:
         """Go on, from the next round."""
-        with self._writing(durable=True, patience=2.0) as connection:
+        with self._writing() as connection:
             plans.resume(connection, self.current_round, plans.ASKED)
         self._paused = False
         return True
@@ -276,9 +270,8 @@ class Engine:
     def keep_rules(self, silenced_by: tuple[str, ...]) -> None:
         """Enter the rules that silence the device: a round that overlaps one is never answered."""
         if silenced_by != self.silenced_by:
-            with self._writing(durable=True, patience=2.0) as connection:
+            with self._writing() as connection:
                 self._keep_rules(connection, silenced_by)
-            self.state.wipe_log()
             self.silenced_by = silenced_by
 
     def _keep_rules(self, connection: sqlite3.Connection, silenced_by: tuple[str, ...]) -> None:
@@ -292,14 +285,13 @@ class Engine:
 
     def forget(self) -> bool:
         """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
-        with self._writing(durable=True, patience=2.0) as connection:
+        with self._writing() as connection:
             current = self.current_round
             connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current,))
             ledger.begin_epoch(connection, current, "forgotten")
             connection.execute("DELETE FROM totals")
             consent.drop_waiting(connection)
             self._take_up(connection)
-        self.state.wipe_log()
         return self._is_silent()
 
     # Accounts
@@ -359,8 +351,8 @@ class Engine:
         self._pending = Backlog(then)
 
     @contextmanager
-    def _writing(self, *, durable: bool = False, patience: float = 0.25) -> Iterator[sqlite3.Connection]:
-        """A transaction that also writes pending values and faults."""
+    def _writing(self, patience: float = 2.0, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """A transaction that also writes pending values and faults; if durable, what it deletes leaves the log too."""
         with self.state.transaction(
             durable=durable, patience=patience, committed=self._written
         ) as connection:
@@ -372,6 +364,8 @@ class Engine:
             late = totals.write(connection, changes)
             self._faults.write(connection, late)
             yield connection
+        if durable:
+            self.state.wipe_log()
 
     def _written(self) -> None:
         self._pending.written()

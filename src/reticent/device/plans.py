@@ -158,7 +158,7 @@ class HeldPlans:
         """The plan that the program came with, or the newest that is held."""
         return self.plan or self._newest
 
-    def opened(self, connection: sqlite3.Connection, *, considers: bool = True) -> None:
+    def opened(self, connection: sqlite3.Connection, *, considers: bool) -> None:
         """The state file was opened, or consent changed: take up the plan, or find out why not."""
         self.asks_more = False
         if self.plan is not None and considers:

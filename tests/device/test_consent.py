@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shared.devices import HERE, SECONDS, Make, Query, identity, settled, with_epsilon
+from tests.shared.devices import HERE, SECONDS, Make, Query, identity, with_epsilon
 
 from reticent.device import Accepted, Consent, Device, Outcome, Policy
 from reticent.errors import ParameterError
@@ -56,7 +56,6 @@ def test_what_is_recorded_answered_and_sent_after_every_transition(
         clock.advance(SECONDS)
         device.add("editor_seconds", 5)
         device.flush()
-        settled(device)
     assert [report.round for report in transport.reports] == ([HERE + 1] if before == "granted" else [])
     assert device.set_consent(after)
     assert device.consent == device.status().consent == after
@@ -72,7 +71,6 @@ def test_what_is_recorded_answered_and_sent_after_every_transition(
         clock.advance(SECONDS)
         device.add("editor_seconds", 9)
         device.flush()
-        settled(device)
     sent = [report.round for report in transport.reports]
     wholly = {HERE + 1} if before == "granted" else set()
     wholly |= {HERE + 3, HERE + 4} if after == "granted" else set()
@@ -121,7 +119,6 @@ def test_a_choice_made_in_another_process_holds_in_this_one(
     for _ in range(2):
         clock.advance(SECONDS)
         device.flush()
-        settled(device)
     assert device.consent == after
     wholly = [HERE + 2] if after == "granted" else []
     if before == after == "granted":
@@ -158,12 +155,10 @@ def sent_rounds(folder: Path, plan: Plan, choices: tuple[Consent, ...], value: i
         clock.advance(SECONDS)
         device.add("editor_seconds", value)
         device.flush()
-        settled(device)
         if choice != device.consent:
             assert device.set_consent(choice)
         device.add("editor_seconds", value)
         device.flush()
-        settled(device)
     device.close()
     return [report.round for report in transport.reports]
 
@@ -243,6 +238,24 @@ def test_answers_under_local_that_are_no_longer_listed_are_wiped_too(
     assert query("SELECT * FROM past") == []
 
 
+def test_a_yes_starts_no_thread_unless_the_program_did(
+    device_of: Make, clock: ManualClock, transport: RecordingTransport
+) -> None:
+    others = set(threading.enumerate())
+
+    def is_sending() -> bool:
+        return any(thread.name == "reticent" for thread in set(threading.enumerate()) - others)
+
+    device = device_of(consent="unset", transport=transport)
+    assert device.set_consent("granted")
+    assert not is_sending()
+    assert device.set_consent("denied")
+    device.start()
+    assert not is_sending()
+    assert device.set_consent("granted")
+    assert is_sending()
+
+
 def test_what_was_sent_stays_counted_and_is_never_drawn_again(
     device_of: Make, clock: ManualClock, state: Path, transport: RecordingTransport
 ) -> None:
@@ -265,7 +278,6 @@ def test_what_was_sent_stays_counted_and_is_never_drawn_again(
     assert device.set_consent("granted")
     clock.advance(2 * SECONDS)
     device.flush()
-    settled(device)
     assert [report.round for report in transport.reports] == [HERE + 1, HERE + 4]
     assert identity(state) == before
     assert device.receipt().total_lifetime == kept.total_lifetime
@@ -288,7 +300,6 @@ def test_answers_under_local_are_shown_never_sent_and_lose_nothing(
     assert device.report(HERE + 1) is None
     clock.advance(2 * SECONDS)
     device.flush()
-    settled(device)
     assert [report.round for report in transport.reports] == [HERE + 3]
     assert device.receipt().total_loss > 0
 
@@ -318,13 +329,11 @@ def test_windows_of_sampled_answers_are_wholly_under_granted(
         clock.now = (clock.now // 86_400 + 2) * 86_400 + 60.0
         first = device.current_round
         device.flush()
-        settled(device)
         device.set_consent(choice)
         device.set_consent("granted")
         for _ in range(8):
             clock.advance(SECONDS)
             device.flush()
-            settled(device)
         windows = [(report.round - first) // 4 for report in transport.reports if report.round >= first]
         assert windows == [1], "the window of the choice was not wholly under granted; the next one is"
         device.close()

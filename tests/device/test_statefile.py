@@ -12,7 +12,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HERE, Make, Query, settled, with_epsilon
+from tests.shared.devices import HERE, Make, Query, with_epsilon
 
 from reticent.device import Device, Policy
 from reticent.device.locks import ProcessLock
@@ -155,7 +155,6 @@ def test_a_broken_file_is_quarantined_and_never_redrawn_in_silence(
     assert transport.reports == []
     clock.advance(21_600)
     device.flush()
-    settled(device)
     assert [report.round for report in transport.reports] == [HERE + 1]
 
 

@@ -240,8 +240,7 @@ class Hosted:
 
     def _write_soon(self) -> bool:
         """What the writer's thread does; in a child it also starts the other one."""
-        if self._started:
-            self._keep_running()
+        self._keep_running()
         return self._write_pending(0.25)
 
     def _write_pending(self, patience: float) -> bool:
@@ -266,7 +265,8 @@ class Hosted:
         return records(engine.consent) and engine.plans.answers and not engine.silenced_by
 
     def _keep_running(self) -> None:
-        if self._transport is not None and self._answering_engine() is not None:
+        """After `start`, see that the thread runs that sends, as soon as there is consent."""
+        if self._started and self._transport is not None and self._answering_engine() is not None:
             self._sender.start()
 
     def _send_soon(self) -> float:

@@ -18,6 +18,8 @@ import pytest
 from tests.shared.devices import HERE, SECONDS, Make, Query, identity, with_epsilon
 
 from reticent.device import Accepted, Consent, Device, Outcome, Policy
+from reticent.device.engine import Engine
+from reticent.device.statefile import StateFile
 from reticent.errors import ParameterError
 from reticent.plan import Plan
 from reticent.reports import from_json
@@ -236,6 +238,42 @@ def test_answers_under_local_that_are_no_longer_listed_are_wiped_too(
     assert query("SELECT state FROM past") == [("local",)]
     assert device.set_consent("denied")
     assert query("SELECT * FROM past") == []
+
+
+def test_threads_that_find_a_new_file_at_once_share_one_engine(
+    device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread makes the file for a yes; another finds it before the yes is entered."""
+    device = device_of(consent="unset")
+    found, looked = threading.Event(), threading.Event()
+    opened, entered = StateFile.__init__, Engine.set_consent
+
+    def open_together(*arguments: Any) -> None:
+        if threading.current_thread() is agreeing:
+            opened(*arguments)
+            assert found.wait(10)
+        else:
+            found.set()
+            while device._engine is None:
+                time.sleep(0.001)
+            opened(*arguments)
+
+    def enter_later(engine: Engine, choice: Consent) -> bool:
+        assert looked.wait(10)
+        return entered(engine, choice)
+
+    monkeypatch.setattr(StateFile, "__init__", open_together)
+    monkeypatch.setattr(Engine, "set_consent", enter_later)
+    agreeing = threading.Thread(target=device.set_consent, args=("granted",))
+    agreeing.start()
+    while not Path(device._state).exists():
+        time.sleep(0.001)
+    assert device.report() is None
+    looked.set()
+    agreeing.join()
+    clock.advance(SECONDS)
+    device.add("editor_seconds", 5)
+    assert device._recorded(HERE + 1) == {"editor_seconds": 5}
 
 
 def test_a_yes_starts_no_thread_unless_the_program_did(

@@ -37,8 +37,8 @@ def test_every_answer_means_the_same_to_both_devices(ask: Ask) -> None:
     assert ask(questions) == expected
 
 
-CONSENTS = ("granted", "granted", "denied", "unset", "local")
-WISHES = ("next", "next", "next", "flush", "flush", "pause", "resume", "forget", "setConsent", "restart")
+CONSENTS = (*["granted"] * 5, "denied", "unset", "local")
+WISHES = (*["next"] * 6, *["flush"] * 3, "pause", *["resume"] * 2, "forget", *["setConsent"] * 2, "restart")
 
 
 def sent_by_python(state: Path, plan: Plan, consent: Any, steps: list[tuple[str, list[Any]]]) -> list[int]:
@@ -64,12 +64,12 @@ def sent_by_python(state: Path, plan: Plan, consent: Any, steps: list[tuple[str,
 def test_both_devices_send_the_same_rounds_whatever_a_person_wishes(ask: Ask, tmp_path: Path) -> None:
     plan, draws, histories = Plan.from_toml(PLANS["patient"]), Random(2017), []
     for _ in range(12):
-        wishes = [draws.choice(WISHES) for _ in range(14)]
+        wishes = [draws.choice(WISHES) for _ in range(20)]
         steps = [(wish, [draws.choice(CONSENTS)] if wish == "setConsent" else []) for wish in wishes]
         histories.append((draws.choice(CONSENTS), [*steps, ("next", []), ("next", []), ("flush", [])]))
     table = export_plan(plan)
     sent = ask([("history", {"plan": table, "consent": start, "steps": steps}) for start, steps in histories])
-    assert sum(map(bool, sent)) > 3
+    assert sum(map(bool, sent)) > 5
     for number, (start, steps) in enumerate(histories):
         assert sent[number] == sent_by_python(tmp_path / f"state-{number}", plan, start, steps), (
             start,

@@ -221,8 +221,12 @@ class Hosted:
         if self._engine is None and (makes or self._plan is None or os.path.exists(self._state)):
             from reticent.device.engine import Engine
 
-            self._engine = Engine(self._plan, self._state, *self._settings)
-            watch(self)
+            engine = Engine(self._plan, self._state, *self._settings)
+            if self._engine is None:
+                self._engine = engine
+                watch(self)
+            else:  # another thread was first: what waits in memory, and the consent, are those of one engine
+                engine.state.close()
         return self._engine
 
     def _look(self) -> Engine | None:

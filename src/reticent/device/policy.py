@@ -92,7 +92,7 @@ class Policy:
             if name in RULES:
                 if not isinstance(value, bool):
                     raise ParameterError(name, "True or False", value)
-            elif value is not None and not (isinstance(value, Real) and float(value) >= 0):
+            elif value is not None and not (isinstance(value, Real) and value >= 0):  # type: ignore[operator]
                 raise ParameterError(name, "a number >= 0, or None", value)
 
     @classmethod

@@ -18,12 +18,11 @@ from typing import Any
 
 import httptools
 
-from reticent.collector.asgi import Exchange
 from reticent.collector.ingest import ONE_ACCEPTED, Intake
 from reticent.collector.limits import Connections
 from reticent.collector.log import log_fault
 from reticent.collector.problems import Accepted, ProblemError, response_of
-from reticent.collector.requests import HEAD_TOO_LARGE, Request
+from reticent.collector.requests import HEAD_TOO_LARGE, Exchange, Request
 
 INGEST_PATH = b"/v1/reports"
 TOO_MANY_BYTES = ProblemError(503, "busy", "Too many large bodies at once; try again.", retry_after=1)
@@ -312,9 +311,7 @@ class CollectorProtocol(asyncio.Protocol):
             return
         self._idle_since = self.loop.time()
         if request is not None and request.exchange is not None:
-            self._release_body(
-                request
-            )  # what the application did not take, for which reading may have stopped
+            self._release_body(request)  # what the application did not take: reading may have stopped for it
             self._pause_or_resume()
         if self._behind:
             self._begin(self._behind.popleft())

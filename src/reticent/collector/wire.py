@@ -64,7 +64,7 @@ class Batch:
     accepted: int = 0
     rejected: list[tuple[int, Verdict]] = field(default_factory=list)
     places: dict[RoundKey, list[int]] = field(default_factory=dict)
-    """Of single reports that were queued together: which of them are in a round."""
+    """Which of the reports are in a round, in the order of its records."""
 
 
 class Wire:
@@ -127,14 +127,7 @@ class Wire:
                 known = [place for place, match in matches if match] if odd else places
                 if usual and not self._add(decoder, known, usual, now, batch):
                     odd = places
-            for place in odd:
-                result = self.one(bodies[place], now)
-                if isinstance(result, Verdict):
-                    batch.rejected.append((place, result))
-                else:
-                    batch.records.setdefault(result[0], []).append(result[1])
-                    batch.places.setdefault(result[0], []).append(place)
-                    batch.accepted += 1
+            self._add_each(((place, bodies[place]) for place in odd), now, batch)
         return batch
 
     def lines(self, body: bytes, now: float, most: int) -> Batch | None:
@@ -149,17 +142,22 @@ class Wire:
             block = body[start:end]
             # Most blocks are of one plan, and as `to_json` writes them; others are read line by line.
             if not self._at_once(block, now, batch):
-                for line in filter(bytes.strip, block.split(b"\n")):
-                    result = self.one(line, now)
-                    if isinstance(result, Verdict):
-                        batch.rejected.append((batch.accepted + len(batch.rejected), result))
-                    else:
-                        batch.records.setdefault(result[0], []).append(result[1])
-                        batch.accepted += 1
+                lines = filter(bytes.strip, block.split(b"\n"))
+                self._add_each(enumerate(lines, batch.accepted + len(batch.rejected)), now, batch)
             start = end
         batch.rejected.sort()
-        batch.places.clear()
         return batch
+
+    def _add_each(self, bodies: Iterable[tuple[int, bytes]], now: float, batch: Batch) -> None:
+        """Add reports with their places, one by one."""
+        for place, body in bodies:
+            result = self.one(body, now)
+            if isinstance(result, Verdict):
+                batch.rejected.append((place, result))
+            else:
+                batch.records.setdefault(result[0], []).append(result[1])
+                batch.places.setdefault(result[0], []).append(place)
+                batch.accepted += 1
 
     def _at_once(self, block: bytes, now: float, batch: Batch) -> bool:
         """Add lines that are all on one plan and as `to_json` writes them; False when any is not."""
@@ -220,6 +218,7 @@ class Wire:
                 key = RoundKey(header.plan, header.version, number)
                 chosen = rows if len(places) == len(rows) else rows[places]
                 batch.records[key] = [chosen[:, ROUND_BYTES:].tobytes()]
+                batch.places[key] = places.tolist()
                 batch.accepted += len(places)
             else:
                 batch.rejected += [(place, verdict) for place in places.tolist()]

@@ -195,8 +195,7 @@ class Supervisor:
 
     def _start(self, number: int, child: _Child) -> None:
         told, tell = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _flush()
         # A signal in between would be handled by neither of the two, or by both.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         process = os.fork()
@@ -213,8 +212,7 @@ class Supervisor:
             except BaseException:
                 traceback.print_exc()
             finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
+                _flush()
                 os._exit(code)  # what comes after the supervisor's own call is not the worker's
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         os.close(tell)
@@ -233,6 +231,12 @@ class Supervisor:
         for child in self._children:
             if child.told >= 0:
                 os.close(child.told)
+
+
+def _flush() -> None:
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with suppress(OSError, ValueError):  # a full disk, a pipe whose reader has gone
+            stream.flush()
 
 
 def _note(number: int, frame: FrameType | None) -> None:

@@ -251,6 +251,30 @@ def test_a_supervisor_whose_log_has_no_reader_starts_workers_again() -> None:
         assert process.wait(20) != 1
 
 
+def test_a_system_that_makes_no_process_for_a_while_ends_no_worker() -> None:
+    """As when memory is short, which is why a worker ended."""
+    work = """
+    signal.signal(15, lambda *_: os._exit(0))
+    worker.ready()
+    while True:
+        signal.pause()
+
+calls, fork = [], os.fork
+def os_fork():
+    calls.append(0)
+    if len(calls) == 2:
+        raise OSError(12, "Cannot allocate memory")
+    return fork()
+os.fork = os_fork
+"""
+    with supervised(work.strip()) as process:
+        assert process.stdout is not None
+        assert '"worker-not-started", "worker": 1' in process.stdout.readline()
+        assert process.stdout.readline() == "started\n"
+        process.terminate()
+        assert process.wait(20) == 0
+
+
 def test_what_a_worker_left_for_the_others_goes_with_it() -> None:
     """The first worker writes down whose figures there are; the second one dies when it was seen."""
     work = """

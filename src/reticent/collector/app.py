@@ -129,17 +129,9 @@ class Collector:
             await self.access.refresh_when_stale()
 
     def _note(self) -> None:
-        tally = self._committer.tally if self._committer else Tally()
-        refused = self.ingest.refused if self.ingest else {}
-        late = refused.get("late", 0)
-        self._history.note(
-            self._clock(),
-            self._sealer.take_delay() if self._sealer else 0.0,
-            accepted=tally.accepted,
-            duplicate=tally.duplicate,
-            late=late,
-            refused=sum(refused.values()) - late,
-        )
+        own = self._own_health()
+        totals = {name: getattr(own, name) for name in ("accepted", "duplicate", "late", "refused")}
+        self._history.note(self._clock(), self._sealer.take_delay() if self._sealer else 0.0, **totals)
 
     def health(self) -> Health:
         """The health of this process, or of all workers combined."""

@@ -19,9 +19,7 @@ PLACE_SECONDS = 20.0  # to wait for a free connection
 class Transaction(NamedTuple):
     """One transaction: all of it or nothing."""
 
-    execute: Callable[
-        ..., list[Row]
-    ]  #: runs a statement, with ? for the parameters after it; returns its rows
+    execute: Callable[..., list[Row]]  #: runs a statement, with ? for the parameters after it
 
 
 class Connections(ABC, Generic[Connection]):

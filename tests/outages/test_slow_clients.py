@@ -212,16 +212,24 @@ async def large_answer(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": bytes(LARGE)})
 
 
-@pytest.mark.parametrize("pace", [0, 200_000])
-def test_an_answer_waits_for_who_reads_slowly_and_not_for_who_does_not_read(pace: int) -> None:
+@pytest.mark.parametrize(("scheme", "pace"), [("http", 0), ("http", 200_000), ("https", 1_000_000)])
+def test_an_answer_waits_for_who_reads_slowly_and_not_for_who_does_not_read(
+    tmp_path: Path, scheme: str, pace: int
+) -> None:
     """
     A slow reader takes its share, though this process can hand the system nothing for seconds: its buffer makes
     room in steps of a megabyte.
     """
-    with collectors.in_thread(large_answer, Limits(seconds=1.0)) as service:
+    limits, tls = Limits(seconds=1.0, idle_seconds=1.0), None
+    if scheme == "https":
+        tls = tuple(map(str, collectors.make_certificate(tmp_path)))
+    with collectors.in_thread(large_answer, limits, tls) as service:
         connection, got = connect(service, buffer=1 << 15), 0
+        if tls is not None:
+            trusted = ssl.create_default_context(cafile=tls[0])
+            connection = trusted.wrap_socket(connection, server_hostname="127.0.0.1")
         connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        end = time.monotonic() + 3.5
+        end = time.monotonic() + (5 if tls else 3.5)
         while time.monotonic() < end:
             time.sleep(0.05)
             got += len(connection.recv(pace // 20)) if pace else 0

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ASGI = {"version": "3.0", "spec_version": "2.3"}
 Message = Any
+AT_ONCE = 1 << 18  # bytes of a response that are written before the client has to read
 
 _HOST = re.compile(rb"[\w.~!$&'()*+,;=%:\[\]-]*", re.ASCII)
 """The characters of a host and a port (RFC 3986, section 3.2.2)."""
@@ -183,8 +184,13 @@ class Exchange:
         if message["type"] == "http.response.start" and not self.is_answered:
             self._send_head(message["status"], message.get("headers", ()))
         elif message["type"] == "http.response.body" and self.is_answered and not self._is_over:
-            self._send_body(message.get("body", b""), message.get("more_body", False))
-            await self._connection.writable.wait()
+            # In pieces: of one large write, TLS would hide from the connection how much of it the client has read.
+            body, more = message.get("body", b""), message.get("more_body", False)
+            for end in range(AT_ONCE, len(body) + AT_ONCE, AT_ONCE) if body else (0,):
+                self._send_body(body[end - AT_ONCE : end], more or end < len(body))
+                await self._connection.writable.wait()
+                if self._is_gone:
+                    return
         else:
             raise RuntimeError(f"{message['type']} out of order")
 

@@ -85,8 +85,10 @@ class Connections(ABC, Generic[Connection]):
     def _begun(self) -> Connection:
         """A connection in a transaction: an idle one, or a new one; idle ones that broke are thrown away."""
         while not self._closed:
-            known = bool(self._idle)
-            connection = self._idle.pop() if known else self._connect()
+            try:
+                connection, known = self._idle.pop(), True
+            except IndexError:  # another thread may take the last one at any time
+                connection, known = self._connect(), False
             try:
                 self.begin(connection)
             except BaseException as error:

@@ -206,11 +206,11 @@ class Wire:
         decoder = self._plans.get((header.plan, header.version))
         if decoder is None:
             return self._unknown(header.plan)
-        if header.width != decoder.width + ROUND_BYTES:
+        if header.width != decoder.layout.width + ROUND_BYTES:
             return Verdict.MALFORMED
         rows = np.frombuffer(body, dtype=np.uint8, offset=header.start).reshape(-1, header.width)
         numbers = np.ascontiguousarray(rows[:, :ROUND_BYTES]).view(">u8").ravel()
-        fits = decoder.fits(rows[:, ROUND_BYTES:]) & (numbers < MAX_ROUND)
+        fits = decoder.layout.fits(rows[:, ROUND_BYTES:]) & (numbers < MAX_ROUND)
         batch = Batch(rejected=[(place, Verdict.MALFORMED) for place in np.flatnonzero(~fits).tolist()])
         for number, places in _by_number(numbers, np.flatnonzero(fits)):
             verdict = decoder.verdict(number, now)
@@ -240,7 +240,7 @@ class _PlanDecoder:
 
     def __init__(self, plan: Plan, skew: float) -> None:
         self.plan = plan
-        self.width = Layout(plan).width
+        self.layout = Layout(plan)
         self._padding = (1 << (plan.report_bytes * 8 - plan.bits)) - 1
         self._bits_size = plan.report_bytes
         self._uses_cohort = plan.uses_cohort
@@ -249,7 +249,6 @@ class _PlanDecoder:
         self._skew = skew
         self._id_text, self._bits_text = _base64url(ID_BYTES), _base64url(plan.report_bytes)
         self._asked_text = _base64url(plan.asked_bytes) if plan.asked_bytes else None
-        self._tags_start = ID_BYTES + plan.uses_cohort + plan.asked_bytes
         others = [segment.tags.index(OTHER) for segment in plan.segments]
         self._no_tags = bytes(others)
         self._tags = [
@@ -346,23 +345,7 @@ class _PlanDecoder:
         for (codes, other), tags in zip(self._tag_columns, rest, strict=True):
             parts.append(np.array([codes.get(tag, other) for tag in tags], dtype=np.uint8).reshape(-1, 1))
         records = np.concatenate([*parts, bits], axis=1)
-        return records if self._asked_text is None or self.fits(records).all() else None
-
-    def fits(self, records: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Which of these records, [n, width], have known tags, and set bits only among their answers."""
-        fits: NDArray[np.bool_] = (records[:, -1] & self._padding) == 0
-        for place, (codes, _) in enumerate(self._tag_columns, self._tags_start):
-            fits &= records[:, place] < len(codes)
-        if self._asked_text:
-            metrics = self.plan.metrics
-            asked = np.unpackbits(
-                records[:, self._tags_start - self.plan.asked_bytes : self._tags_start], axis=1
-            )
-            may = np.repeat(asked[:, : len(metrics)], [metric.bits for metric in metrics], axis=1)
-            answers = np.unpackbits(records[:, -self._bits_size :], axis=1)[:, : self.plan.bits]
-            fits &= (asked.sum(axis=1) == self.plan.asked) & ~asked[:, len(metrics) :].any(axis=1)
-            fits &= (answers <= may).all(axis=1)
-        return fits
+        return records if self._asked_text is None or self.layout.fits(records).all() else None
 
 
 class _Base64Url:

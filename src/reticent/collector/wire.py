@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from array import array
 from binascii import a2b_base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import ClassVar
@@ -63,7 +64,7 @@ class Batch:
     records: dict[RoundKey, list[bytes]] = field(default_factory=dict)
     accepted: int = 0
     rejected: list[tuple[int, Verdict]] = field(default_factory=list)
-    places: dict[RoundKey, list[int]] = field(default_factory=dict)
+    places: dict[RoundKey, MutableSequence[int]] = field(default_factory=dict)
     """Which of the reports are in a round, in the order of its records."""
 
 
@@ -218,7 +219,7 @@ class Wire:
                 key = RoundKey(header.plan, header.version, number)
                 chosen = rows if len(places) == len(rows) else rows[places]
                 batch.records[key] = [chosen[:, ROUND_BYTES:].tobytes()]
-                batch.places[key] = places.tolist()
+                batch.places[key] = array("q", places.astype(np.int64).tobytes())
                 batch.accepted += len(places)
             else:
                 batch.rejected += [(place, verdict) for place in places.tolist()]

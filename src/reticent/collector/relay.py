@@ -257,13 +257,15 @@ class RelayIntake(Intake):
 
 
 class KeyFile:
-    """The keys of a relay's clients: a file with one per line, read again every few seconds."""
+    """The keys of a relay's clients: a file with one per line, read again every few seconds; none without a file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._path = path
 
     def keys(self) -> list[Key]:
         """The keys; an empty file is an error, not a relay that needs no key."""
+        if self._path is None:
+            return []
         try:
             texts = self._path.read_text().split()
         except (OSError, ValueError) as error:
@@ -272,13 +274,6 @@ class KeyFile:
             raise StoreError(f"{self._path}: expected one key per line, found none.")
         digests = [sha256(text.encode()).digest() for text in texts]
         return [Key(digest.hex()[:8], "ingest", digest, "", 0) for digest in digests]
-
-
-class _NoKeys:
-    """Of a relay that needs none."""
-
-    def keys(self) -> list[Key]:
-        return []
 
 
 class Relay:
@@ -307,7 +302,7 @@ class Relay:
         self._forwarder = Forwarder(
             plans, client, batch=batch, seconds=seconds, patience=patience, most_waiting=most_waiting
         )
-        self.access = Access(keys or _NoKeys())
+        self.access = Access(keys or KeyFile(None))
         self.ingest = RelayIntake(plans, self._forwarder, self.access, limits or Limits())
         self.cross_origin = for_pages(self._answer, allowed_origins)
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-ID_BYTES = 16
-
 _ROOM = 8  # ids in a bucket: as many as a word has bytes, so that one word of 0 means that none is equal
 _FULLEST, _OVERFULL = 0.7, 0.85  # how full a table is when moving begins, and when it must be done
 _SMALLEST = 9  # buckets of the smallest table, as a power of two

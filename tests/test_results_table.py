@@ -462,6 +462,16 @@ def test_a_round_that_comes_after_its_day_was_written_is_in_it(store: RoundStore
     assert list(problems(store, later)) == []
 
 
+def test_a_round_that_comes_while_its_day_is_written_is_in_it(store: RoundStore) -> None:
+    """One collector's clock was ahead; others, whose clocks are not, open and seal a round of the day meanwhile."""
+    fill(store, range(MONDAY, MONDAY + 3))
+    others = [lambda: fill(store, range(MONDAY + 3, MONDAY + 4))]
+    write_results(store, later, progress=lambda done, _: others.pop()() if done == 2 and others else None)
+    assert not others
+    write_results(store, later)
+    assert list(problems(store, later)) == []
+
+
 def test_versions_of_a_plan_have_periods_that_the_newest_has_not(in_memory: RoundStore) -> None:
     fill(in_memory, range(MONDAY, MONDAY + 4))
     write_results(in_memory, later)

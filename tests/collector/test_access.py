@@ -184,6 +184,22 @@ def test_a_store_that_cannot_be_read_opens_nothing() -> None:
         access.require([], ("reader",))
 
 
+def test_a_store_that_has_lost_its_keys_opens_nothing() -> None:
+    """As a lake whose folder is not mounted for a while: whoever says that they are local would be let in."""
+    store, local = open_store("memory:"), [(b"host", b"localhost")]
+    access = Access(store)
+    assert access.require(local, ("reader",)) is None  # it never had a key
+    text, key = create_key("reader", "", 0)
+    for keys in ([key], [], []):
+        store.keys = lambda keys=keys: keys  # type: ignore[method-assign]
+        access.refresh()
+        with pytest.raises(ProblemError, match="unauthorized"):
+            access.require(local, ("reader",))
+    store.keys = lambda: [key]  # type: ignore[method-assign]
+    access.refresh()
+    assert access.require([(b"authorization", b"Bearer " + text.encode())], ("reader",)) == key
+
+
 def test_keys_stay_known_while_the_store_is_away() -> None:
     store = open_store("memory:")
     text, key = create_key("reader", "", 0)

@@ -228,6 +228,28 @@ def test_a_commit_that_fails_answers_all_of_its_group_and_the_next_one_works(
     assert bench.committer.tally.failed_commits == 1
 
 
+@pytest.mark.parametrize("broken", [OSError(28, "No space left on device"), ValueError("closed file"), None])
+def test_a_log_that_cannot_be_written_stops_no_commit(
+    make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, broken: Exception | None
+) -> None:
+    """It may be on the disk that is full, or its reader has gone."""
+
+    class Log:
+        def write(self, text: str) -> None:
+            assert broken is not None
+            raise broken
+
+    monkeypatch.setattr("reticent.collector.log.quiet", False)
+    monkeypatch.setattr("sys.stderr", Log() if broken else None)
+    bench = make()
+    bench.store.failures = [StoreError("disk full")]
+    for turn, name in enumerate("ab", 1):
+        bench.submit(name)
+        bench.store.go()
+        bench.until(turn)
+    assert bench.answers[1] == ("b", True)
+
+
 def test_a_round_sealed_meanwhile_answers_false_to_its_own_only(make: Callable[..., Bench]) -> None:
     bench = make()
     bench.store.sealed = {SECOND}

@@ -231,6 +231,50 @@ def test_a_worker_that_keeps_ending_is_started_at_growing_intervals() -> None:
     assert pauses == [0.2, 0.4, 0.8, 1.6]
 
 
+def test_a_supervisor_whose_log_has_no_reader_starts_workers_again() -> None:
+    """The second worker ends twice; then it ends all of them."""
+    work = """
+    signal.signal(15, lambda *_: os._exit(0))
+    worker.ready()
+    starts = os.open(worker.folder / "starts", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+    os.write(starts, b".")
+    is_enough = os.fstat(starts).st_size == 4
+    os.kill(os.getppid() if is_enough else os.getpid(), 15 if is_enough else 9 * worker.number)
+    while True:
+        signal.pause()
+"""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-c", SUPERVISED.format(work.strip())]
+    with subprocess.Popen(command, stderr=writer, stdout=subprocess.DEVNULL) as process:
+        os.close(writer)
+        assert process.wait(20) != 1
+
+
+def test_a_system_that_makes_no_process_for_a_while_ends_no_worker() -> None:
+    """As when memory is short, which is why a worker ended."""
+    work = """
+    signal.signal(15, lambda *_: os._exit(0))
+    worker.ready()
+    while True:
+        signal.pause()
+
+calls, fork = [], os.fork
+def os_fork():
+    calls.append(0)
+    if len(calls) == 2:
+        raise OSError(12, "Cannot allocate memory")
+    return fork()
+os.fork = os_fork
+"""
+    with supervised(work.strip()) as process:
+        assert process.stdout is not None
+        assert '"worker-not-started", "worker": 1' in process.stdout.readline()
+        assert process.stdout.readline() == "started\n"
+        process.terminate()
+        assert process.wait(20) == 0
+
+
 def test_what_a_worker_left_for_the_others_goes_with_it() -> None:
     """The first worker writes down whose figures there are; the second one dies when it was seen."""
     work = """

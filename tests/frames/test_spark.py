@@ -74,17 +74,18 @@ def _the_same_from_everywhere(spark: Any, tmp_path: Path) -> None:
     key = fill(f"lake:///{lake}", plan, [*reports, *reports[:90]])
     counts = count_reports(reports, plan)
     files, pattern = str(lake / "reports"), str(lake / "reports" / "**" / "*.parquet")
+    database = duckdb.connect()  # must outlive its frames in DuckDB 1.3
     frames = {
         "pandas": pandas.read_parquet(files),
         "pyarrow": pq.read_table(files),
         "polars": polars.scan_parquet(pattern, hive_partitioning=True),
-        "duckdb": duckdb.connect().read_parquet(pattern, hive_partitioning=True),
+        "duckdb": database.read_parquet(pattern, hive_partitioning=True),
         "spark": spark.read.parquet(files),
     }
     for name, frame in frames.items():
         assert count(frame, plan) == counts, name
     table = f"read_parquet('{pattern}', hive_partitioning = true)"
-    rows = duckdb.connect().sql(counting_query(plan, "duckdb", table)).to_arrow_table().to_pylist()
+    rows = database.sql(counting_query(plan, "duckdb", table)).to_arrow_table().to_pylist()
     assert found(rows) == expected(plan, counts)
     frames["spark"].createOrReplaceTempView("raw_reports")
     rows = [row.asDict() for row in spark.sql(counting_query(plan, "spark", "raw_reports")).collect()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import math
 import os
 import resource
 import socket
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 from tests.shared import collectors
 
+from reticent.collector import Limits
 from reticent.reports import to_json
 from reticent.stores import open_store
 
@@ -98,13 +100,13 @@ def until(true: Callable[[], bool], seconds: float = GENEROUS) -> bool:
     return True
 
 
-def last_words(connection: socket.socket) -> bytes:
-    """All that still comes on a connection until the other side ends it."""
-    said = b""
+def last_words(connection: socket.socket, most: float = math.inf) -> bytes:
+    """All that still comes on a connection until the other side ends it, or `most` bytes have come."""
+    said = bytearray()
     with contextlib.suppress(ConnectionResetError):
-        while more := connection.recv(1 << 16):
+        while len(said) <= most and (more := connection.recv(1 << 16)):
             said += more
-    return said
+    return bytes(said)
 
 
 def acknowledged(service: Any, count: int, seed: str) -> int:
@@ -180,51 +182,60 @@ def test_a_crowd_of_idle_and_slow_clients(service: Any) -> None:
 
 
 @LINUX
-@pytest.mark.parametrize("path", ["/openapi.json", "/v1/reports"])
-def test_who_does_not_read_its_answers_is_let_go(hasty: Any, path: str) -> None:
-    """
-    Closing waits until all is sent, which a client can put off for ever: what waited for it stayed in memory.
-    By both ways that a request may go: pages, and a batch whose every line is refused.
-    """
-    if path == "/v1/reports":
-        body = (
-            b"{}\n" * 150_000
-        )  # the answer names each of them, in more bytes than the system's 4 MB for them
-        kind = f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}"
-        asked = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n".encode() + body
-    else:
-        asked = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 400
+def test_who_does_not_read_the_answer_to_a_batch_is_let_go(hasty: Any) -> None:
+    """Closing waits until all is sent, which a client can put off for ever: what waited for it stayed in memory."""
+    body = b"{}\n" * 150_000  # the answer names each of them, in more bytes than the system's 4 MB for them
+    kind = f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}"
     open_before = sockets(hasty)
     connections = [connect(hasty, buffer=4096) for _ in range(2)]
     for connection in connections:
-        connection.sendall(asked)
+        connection.sendall(f"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n".encode() + body)
     assert until(lambda: sockets(hasty) >= open_before + 2)
-    assert acknowledged(hasty, 20, f"meanwhile {path}") == 20
+    assert acknowledged(hasty, 20, "meanwhile") == 20
     assert until(lambda: sockets(hasty) <= open_before)
     assert "internal-error" not in hasty.log  # answers were still written to connections that were gone
     for connection in connections:
         connection.close()
 
 
-def test_who_reads_an_answer_bit_by_bit_gets_all_of_it(service: Any) -> None:
-    """Longer than a request may take to arrive: it takes its share, and so it is waited for."""
-    body = b"{}\n" * 100_000
-    kind = f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}"
-    connection = connect(service, buffer=1 << 15)
-    connection.sendall(f"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n".encode() + body)
-    said = connection.recv(1 << 10)
-    begin = time.monotonic()
-    head, _, got = said.partition(b"\r\n\r\n")
-    length = int(dict(line.lower().split(b": ") for line in head.split(b"\r\n")[1:])[b"content-length"])
-    while len(got) < length:
-        more = connection.recv(1 << 15)
-        assert more, f"cut off after {len(got):,} of {length:,} bytes"
-        got += more
-        if time.monotonic() < begin + 2.5 * READ_TIMEOUT:
-            time.sleep(0.1)
-    connection.close()
-    assert time.monotonic() - begin > 2.5 * READ_TIMEOUT
-    assert len(json.loads(got)["rejected"]) == 100_000
+LARGE = 1 << 24  # bytes of an answer that no buffer of the system holds
+
+
+async def large_answer(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "lifespan":
+        for word in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{word}.complete"})
+        return
+    headers = [(b"content-length", b"%d" % LARGE)]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": bytes(LARGE)})
+
+
+@pytest.mark.parametrize(("scheme", "pace"), [("http", 0), ("http", 200_000), ("https", 1_000_000)])
+def test_an_answer_waits_for_who_reads_slowly_and_not_for_who_does_not_read(
+    tmp_path: Path, scheme: str, pace: int
+) -> None:
+    """
+    A slow reader takes its share, though this process can hand the system nothing for seconds: its buffer makes
+    room in steps of a megabyte.
+    """
+    limits, tls = Limits(seconds=1.0, idle_seconds=1.0), None
+    if scheme == "https":
+        tls = tuple(map(str, collectors.make_certificate(tmp_path)))
+    with collectors.in_thread(large_answer, limits, tls) as service:
+        connection, got = connect(service, buffer=1 << 15), 0
+        if tls is not None:
+            trusted = ssl.create_default_context(cafile=tls[0])
+            connection = trusted.wrap_socket(connection, server_hostname="127.0.0.1")
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        end = time.monotonic() + (5 if tls else 3.5)
+        while time.monotonic() < end:
+            time.sleep(0.05)
+            got += len(connection.recv(pace // 20)) if pace else 0
+        got += len(last_words(connection, LARGE - got))
+        connection.close()
+    assert (got > LARGE) == (pace > 0)
 
 
 def limit_files(monkeypatch: pytest.MonkeyPatch, option: str) -> None:

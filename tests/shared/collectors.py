@@ -291,10 +291,12 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
 
 
 @contextmanager
-def in_thread(app: Any, limits: Limits | None = None) -> Iterator[Service]:
+def in_thread(
+    app: Any, limits: Limits | None = None, tls: tuple[str, str] | None = None
+) -> Iterator[Service]:
     """The same server in a thread of this process, where a test can reach into its store."""
     limits, addresses = limits or Limits(), Queue[int]()
-    server = make_server(app, "127.0.0.1", 0, limits, started=lambda _, port: addresses.put(port))
+    server = make_server(app, "127.0.0.1", 0, limits, tls, started=lambda _, port: addresses.put(port))
     thread = threading.Thread(target=server.run)
     thread.start()
     service = Service.__new__(Service)

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Mapping
 from importlib import import_module
 
@@ -38,6 +39,8 @@ class Forked:
         }
         self.pid = self._ask(question, log)
         self._file = os.pidfd_open(self.pid)
+        weakref.finalize(self, os.close, self._file)
+        self._waiting = threading.Lock()
         self.returncode: int | None = None
 
     @classmethod
@@ -61,12 +64,12 @@ class Forked:
         cls._parent[0].wait()
 
     def wait(self, timeout: float | None = None) -> int:
-        if self.returncode is None:
-            if not select.select([self._file], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired("reticent", timeout or 0.0)
-            self.returncode = self._ask({"wait": self.pid})
-            os.close(self._file)
-        return self.returncode
+        if not select.select([self._file], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired("reticent", timeout or 0.0)
+        with self._waiting:  # its parent can be asked only once
+            if self.returncode is None:
+                self.returncode = self._ask({"wait": self.pid})
+            return self.returncode
 
     def poll(self) -> int | None:
         try:

@@ -269,6 +269,27 @@ def test_one_damaged_round_does_not_keep_the_collector_from_serving(url: str, op
         assert estimate["damaged"] == []
 
 
+def test_what_a_damaged_round_cannot_take_is_not_acknowledged_and_the_rest_counts_once(
+    url: str, opened: Open
+) -> None:
+    """A batch is answered as a whole: its healthy part is stored, and is a repeat when the batch comes again."""
+    plans = [Plan.from_toml(text) for text in (usage(), BARE)]
+    store, now = opened(url), time.time()
+    gone, whole = ([*make_reports(plan, plan.round_at(now), 3)] for plan in plans)
+    for plan, reports in zip(plans, (gone, whole), strict=True):
+        store.register(plan)
+        key = RoundKey(plan.name, plan.version, reports[0].round)
+        store.append({key: Layout(plan).pack(reports[0])})
+    execute(store, "DROP TABLE records_1")
+    with in_thread(Collector(plans, opened(url), clock=lambda: now, seal_every=None)) as service:
+        for sent, status in (([gone[1], whole[1]], 503), ([gone[1]], 503), ([whole[2]], 202)):
+            assert service.post(to_ndjson(sent), "application/x-ndjson").status == status
+        assert [service.send(report).status for report in (gone[1], whole[2])] == [503, 202]
+        assert "records_1 is missing" in run("store", "repair", "--store", url, "--yes").output
+        assert service.post(to_ndjson([gone[1], whole[1]]), "application/x-ndjson").status == 202
+    assert [info.reports for info in opened(url).rounds()] == [1, 3]
+
+
 def until(what: Callable[[], bool]) -> None:
     end = time.monotonic() + 20
     while not what():

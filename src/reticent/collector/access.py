@@ -74,7 +74,7 @@ class Access:
 
     A store that never had a key is open to this machine: to requests whose Host names it, since a page from
     elsewhere can make its own name resolve here (DNS rebinding). `serve` refuses to listen beyond loopback then.
-    Revoking the last key opens nothing.
+    Revoking the last key opens nothing, and neither does a store that has lost its keys, such as an unmounted lake.
 
     The look-up is by SHA-256 of what was sent, so neither the look-up nor the comparison leaks the right key
     through its timing.
@@ -93,7 +93,7 @@ class Access:
         self._clock, self._steady = clock, steady
         self._keys: dict[bytes, Key] = {}
         self.all_keys: tuple[Key, ...] = ()  # revoked ones too; never a secret
-        self.is_open = False  # whether no key is needed
+        self.is_open = self._had_keys = False  # whether no key is needed; whether there ever was one
         self._secret = secret or secrets.token_bytes(32)
         self._read_at = float("-inf")
         self.readings = 0  # how often keys were read: what an earlier reading allowed is checked again
@@ -110,8 +110,9 @@ class Access:
         finally:
             self._read_at = self._steady()
         self._keys = {key.hash: key for key in keys if key.active}
+        self.is_open = not keys and not self._had_keys
+        self._had_keys |= bool(keys)
         self.all_keys = tuple(keys)
-        self.is_open = not keys
         self.readings += 1
 
     def is_stale(self) -> bool:

@@ -7,6 +7,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, replace
 from importlib.metadata import version
 
 from starlette.middleware.cors import CORSMiddleware
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reticent.collector.access import Access, Pages
 from reticent.collector.api import Api
-from reticent.collector.health import NO_COMMITS, Health, decoded, encoded, together
+from reticent.collector.health import Health, decoded, encoded, together
 from reticent.collector.history import History
 from reticent.collector.ingest import Ingest, Intake
 from reticent.collector.limits import Limits
@@ -22,7 +23,7 @@ from reticent.collector.log import log
 from reticent.collector.problems import Accepted, ProblemError
 from reticent.collector.wire import Wire
 from reticent.collector.workers import Worker
-from reticent.collector.writing import Committer, Sealer, Tally
+from reticent.collector.writing import Committer, Sealer
 from reticent.plan import Plan
 from reticent.results import Results
 from reticent.stores import Store
@@ -129,17 +130,9 @@ class Collector:
             await self.access.refresh_when_stale()
 
     def _note(self) -> None:
-        tally = self._committer.tally if self._committer else Tally()
-        refused = self.ingest.refused if self.ingest else {}
-        late = refused.get("late", 0)
-        self._history.note(
-            self._clock(),
-            self._sealer.take_delay() if self._sealer else 0.0,
-            accepted=tally.accepted,
-            duplicate=tally.duplicate,
-            late=late,
-            refused=sum(refused.values()) - late,
-        )
+        own = self._own_health()
+        totals = {name: getattr(own, name) for name in ("accepted", "duplicate", "late", "refused")}
+        self._history.note(self._clock(), self._sealer.take_delay() if self._sealer else 0.0, **totals)
 
     def health(self) -> Health:
         """The health of this process, or of all workers combined."""
@@ -154,29 +147,30 @@ class Collector:
 
     def _own_health(self) -> Health:
         committer, ingest = self._committer, self.ingest
-        latencies = sorted(committer.latencies) if committer else []
-        tally = committer.tally if committer else Tally()
-        return Health(
+        health = Health(
             version=version("reticent"),
             store=self.store.url,
             uptime_seconds=time.monotonic() - self._started_at,
-            requests=ingest.requests if ingest else 0,
-            accepted=tally.accepted,
-            duplicate=tally.duplicate,
-            rejected=dict(ingest.refused) if ingest else {},
-            commits=tally.commits,
-            failed_commits=tally.failed_commits,
-            commit_p50_ms=_quantile(latencies, 0.5) * 1000,
-            commit_p99_ms=_quantile(latencies, 0.99) * 1000,
-            queue=committer.waiting if committer else 0,
             open_reports=self.store.open_reports,
             memory_bytes=self.store.nbytes,
             sealed=self._sealer.sealed if self._sealer else 0,
             rate=self.access.rate,
-            keys=ingest.traffic.table(self.access.all_keys) if ingest else (),
             history=self._history.slots,
-            commit_times=tuple(committer.commit_times) if committer else NO_COMMITS,
-            commit_seconds=committer.commit_seconds if committer else 0.0,
+        )
+        if committer is None or ingest is None:  # it has not started yet
+            return health
+        latencies = sorted(committer.latencies)
+        return replace(
+            health,
+            **asdict(committer.tally),
+            requests=ingest.requests,
+            rejected=dict(ingest.refused),
+            commit_p50_ms=_quantile(latencies, 0.5) * 1000,
+            commit_p99_ms=_quantile(latencies, 0.99) * 1000,
+            queue=committer.waiting,
+            keys=ingest.traffic.table(self.access.all_keys),
+            commit_times=tuple(committer.commit_times),
+            commit_seconds=committer.commit_seconds,
         )
 
 

@@ -19,7 +19,6 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector as Exposition
 
 from reticent.collector.health import COMMIT_BOUNDS, Health, KeyTraffic
 from reticent.estimates import Estimate, HistogramEstimate
@@ -39,19 +38,15 @@ NUMBER = [*FIGURE, "bucket", "bucket_low", "bucket_high", "label"]
 
 def render_metrics(results: Results, health: Health, accept: str) -> tuple[bytes, str]:
     """The body and content type of `/metrics`, in the format that `accept` asks for."""
-    registry = CollectorRegistry()
-    registry.register(_Exposition(results, health))
     encode, kind = choose_encoder(accept)
-    return encode(registry), kind
+    return encode(_Exposition(results, health)), kind
 
 
-class _Exposition(Exposition):
+class _Exposition(CollectorRegistry):
     def __init__(self, results: Results, health: Health) -> None:
+        super().__init__()
         self._results = results
         self._health = health
-
-    def describe(self) -> Iterator[Family]:
-        return iter(())
 
     def collect(self) -> Iterator[Family]:
         yield from _service(self._health)

@@ -15,7 +15,7 @@ from reticent.collector.health import Traffic
 from reticent.collector.limits import Limits
 from reticent.collector.log import log_fault
 from reticent.collector.problems import Accepted, Headers, ProblemError, of_verdict
-from reticent.collector.wire import Wire
+from reticent.collector.wire import Batch, Wire
 from reticent.collector.writing import BusyError, Committer, Done
 from reticent.errors import StoreError
 from reticent.reports import MAX_JSON, Verdict
@@ -47,9 +47,11 @@ class Intake(ABC):
     or later. Nothing is awaited, so a server needs no task per request.
     """
 
-    def __init__(self, access: Access, limits: Limits) -> None:
+    def __init__(self, wire: Wire, access: Access, limits: Limits, clock: Callable[[], float]) -> None:
+        self._wire = wire
         self._access = access
         self.limits = limits
+        self._clock = clock
         self.refused: Counter[str] = Counter()
         self.traffic = Traffic()
         self.requests = 0
@@ -121,9 +123,14 @@ class Intake(ABC):
     def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
         """Take lines of JSON, or a packed batch."""
 
-    def _too_many(self) -> ProblemError:
-        """The problem of a batch with too many reports."""
-        return ProblemError(413, "too_large", f"A batch holds at most {self.limits.batch:,} reports.")
+    def _read_batch(self, body: bytes, admission: Admission) -> Batch:
+        read = self._wire.lines if admission.kind == NDJSON else self._wire.packed
+        batch = read(body, self._clock(), self.limits.batch)
+        if batch is None:
+            raise ProblemError(413, "too_large", f"A batch holds at most {self.limits.batch:,} reports.")
+        if isinstance(batch, Verdict):
+            raise of_verdict(batch)
+        return batch
 
 
 class Ingest(Intake):
@@ -132,11 +139,9 @@ class Ingest(Intake):
     def __init__(
         self, wire: Wire, committer: Committer, access: Access, limits: Limits, clock: Callable[[], float]
     ) -> None:
-        super().__init__(access, limits)
-        self._wire = wire
+        super().__init__(wire, access, limits, clock)
         self._committer = committer
         committer.read = self._read_singles
-        self._clock = clock
 
     def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
         if len(body) > MAX_JSON:  # it would wait for the next commit unread, and take memory meanwhile
@@ -185,12 +190,7 @@ class Ingest(Intake):
 
     def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
         self._access.spend(admission.key, 0)  # checked before the batch is read
-        read = self._wire.lines if admission.kind == NDJSON else self._wire.packed
-        batch = read(body, self._clock(), self.limits.batch)
-        if batch is None:
-            raise self._too_many()
-        if isinstance(batch, Verdict):
-            raise of_verdict(batch)
+        batch = self._read_batch(body, admission)
         key, accepted = admission.key, batch.accepted
         self._access.spend(key, accepted)
         rejected = [{"index": place, "code": verdict.value} for place, verdict in batch.rejected]

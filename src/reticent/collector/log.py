@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from traceback import walk_tb
 
@@ -16,11 +17,12 @@ quiet = False  # set by programs that print their own messages
 
 
 def log(event: str, **fields: str | int | float) -> None:
-    """Write an event."""
-    if not quiet:
+    """Write an event if possible: commits and seals go on without a log, which may be on the disk that is full."""
+    if not quiet and sys.stderr is not None:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        sys.stderr.write(json.dumps({"time": stamp, "event": event, **fields}) + "\n")
-        sys.stderr.flush()
+        with suppress(OSError, ValueError):  # a full disk, a pipe whose reader has gone, a closed file
+            sys.stderr.write(json.dumps({"time": stamp, "event": event, **fields}) + "\n")
+            sys.stderr.flush()
 
 
 def log_fault(event: str, error: BaseException, **fields: str | int | float) -> None:

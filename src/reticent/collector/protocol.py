@@ -9,18 +9,20 @@ could be read in more than one way is refused, and the connection is closed.
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import sys
+import termios
 from collections import deque
 from functools import cached_property
 from typing import Any
 
 import httptools
 
-from reticent.collector.asgi import Exchange
 from reticent.collector.ingest import ONE_ACCEPTED, Intake
 from reticent.collector.limits import Connections
 from reticent.collector.log import log_fault
 from reticent.collector.problems import Accepted, ProblemError, response_of
-from reticent.collector.requests import HEAD_TOO_LARGE, Request
+from reticent.collector.requests import HEAD_TOO_LARGE, Exchange, Request
 
 INGEST_PATH = b"/v1/reports"
 TOO_MANY_BYTES = ProblemError(503, "busy", "Too many large bodies at once; try again.", retry_after=1)
@@ -49,9 +51,8 @@ class CollectorProtocol(asyncio.Protocol):
         self.arriving_since: float | None = None
         """When the first byte of the request came that arrives; None between requests."""
         self._idle_since: float | None = None
-        self._unread_since: tuple[float, int] | None = (
-            None  # when the client last kept pace, and the bytes then
-        )
+        self._unread_since: tuple[float, int] | None = None
+        """When the client last kept pace, and the bytes on their way to it then."""
         self.writable = asyncio.Event()
 
     @cached_property
@@ -310,9 +311,7 @@ class CollectorProtocol(asyncio.Protocol):
             return
         self._idle_since = self.loop.time()
         if request is not None and request.exchange is not None:
-            self._release_body(
-                request
-            )  # what the application did not take, for which reading may have stopped
+            self._release_body(request)  # what the application did not take: reading may have stopped for it
             self._pause_or_resume()
         if self._behind:
             self._begin(self._behind.popleft())
@@ -407,7 +406,7 @@ class CollectorProtocol(asyncio.Protocol):
         limits = self.shared.limits
         if self.transport is None:
             return  # it is at its TLS handshake, which has a limit of its own
-        if self._reads_too_slowly(self.transport.get_write_buffer_size(), now):
+        if self._reads_too_slowly(now):
             self.transport.abort()  # closing would wait for the client to take the rest
         elif self.arriving_since is not None and self.transport.is_reading():
             if now - self.arriving_since > limits.seconds:
@@ -415,15 +414,24 @@ class CollectorProtocol(asyncio.Protocol):
         elif self._current is None and self._idle_since and now - self._idle_since > limits.idle_seconds:
             self.transport.close()
 
-    def _reads_too_slowly(self, waiting: int, now: float) -> bool:
-        """Whether bytes have waited for `seconds`, and the client read fewer than its share of them."""
+    def _reads_too_slowly(self, now: float) -> bool:
+        """
+        Whether bytes have waited for `seconds`, and the client took fewer than its share of them.
+
+        The system's own buffer counts as well: it holds megabytes and makes room in large steps, so bytes leave
+        this process far less evenly than the client reads them.
+        """
         limits, since = self.shared.limits, self._unread_since
-        if waiting and since is not None:
-            if now - since[0] <= limits.seconds:
-                return False
-            if waiting > since[1] - limits.reading_rate * limits.seconds:
-                return True
-        self._unread_since = (now, waiting) if waiting else None
+        waiting = self.transport.get_write_buffer_size()
+        if not waiting:
+            self._unread_since = None
+            return False
+        if since is not None and now - since[0] <= limits.seconds:
+            return False
+        waiting += _unsent(self.transport.get_extra_info("socket"))
+        if since is not None and waiting > since[1] - limits.reading_rate * limits.seconds:
+            return True
+        self._unread_since = now, waiting
         return False
 
     # The end of the server
@@ -450,6 +458,14 @@ class CollectorProtocol(asyncio.Protocol):
             self.refuse(STOPPING)
         elif self.transport and self._current is None and not self._said_all:
             self.transport.close()
+
+
+def _unsent(connection: Any) -> int:
+    """Bytes in the system's buffer that the other side has not acknowledged; 0 where the system does not tell."""
+    try:
+        return int.from_bytes(fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    except (OSError, ValueError):  # it is closed by now
+        return 0
 
 
 ONE_RESPONSE = response_of(ONE_ACCEPTED)  # made once: the response to most requests

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from reticent.collector.access import Access
 from reticent.collector.app import for_pages, take_reports
 from reticent.collector.client import BatchTooLargeError, Client, UnreachableError
-from reticent.collector.ingest import NDJSON, ONE_ACCEPTED, PACKED, Admission, Finish, Intake
+from reticent.collector.ingest import ONE_ACCEPTED, PACKED, Admission, Finish, Intake
 from reticent.collector.limits import Limits
 from reticent.collector.log import log, log_fault
 from reticent.collector.problems import Accepted, ProblemError, of_verdict
@@ -30,7 +30,7 @@ from reticent.collector.wire import ROUND_BYTES, Wire
 from reticent.collector.writing import BusyError
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.reports import Verdict, packed_header, to_packed
+from reticent.reports import Verdict, to_packed
 from reticent.stores import Key
 
 MOST_IN_BATCH = 10_000  # reports in one request to the collector
@@ -39,8 +39,6 @@ T = TypeVar("T")
 Outcome: TypeAlias = Verdict | ProblemError
 Waiting: TypeAlias = tuple[bytes, Callable[[Outcome], None]]
 """A record of a packed batch, and what is called with what became of it."""
-Records: TypeAlias = dict[tuple[str, int], list[tuple[int, bytes]]]
-"""Records of packed batches, with their places in the request they came in, by plan and version."""
 
 NO_ANSWER = ProblemError(
     503,
@@ -195,13 +193,12 @@ class RelayIntake(Intake):
     """Takes reports for a forwarder; it checks their form, and the collector whether their round is open."""
 
     def __init__(self, plans: Sequence[Plan], forwarder: Forwarder, access: Access, limits: Limits) -> None:
-        super().__init__(access, limits)
-        self._wire = Wire(plans, skew=float("inf"))
-        self._now = float("-inf")  # no round begins after it, so none is early; none is over, so none is late
+        # No round begins after that time, so none is early; none is over, so none is late.
+        super().__init__(Wire(plans, skew=float("inf")), access, limits, lambda: float("-inf"))
         self._forwarder = forwarder
 
     def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
-        report = self._wire.one(body, self._now)
+        report = self._wire.one(body, self._clock())
         if isinstance(report, Verdict):
             raise of_verdict(report)
         self._access.spend(key, 1)
@@ -217,8 +214,8 @@ class RelayIntake(Intake):
             self._refuse(of_verdict(outcome) if isinstance(outcome, Verdict) else outcome, key, finish)
 
     def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
-        records, outcomes = self._lines(body) if admission.kind == NDJSON else self._packed(body)
-        left = sum(map(len, records.values()))
+        batch = self._read_batch(body, admission)
+        outcomes, left = dict[int, Outcome](batch.rejected), batch.accepted
         self._access.spend(admission.key, left)
 
         def done(place: int, outcome: Outcome) -> None:
@@ -228,47 +225,18 @@ class RelayIntake(Intake):
             if not left:
                 self._batch_done(outcomes, admission.key, finish)
 
-        if left:
-            self._forwarder.submit(
-                {
-                    version: [(record, partial(done, place)) for place, record in placed]
-                    for version, placed in records.items()
-                }
+        reports: dict[tuple[str, int], list[Waiting]] = {}
+        for key, parts in batch.records.items():
+            start, records, places = key.round.to_bytes(ROUND_BYTES), b"".join(parts), batch.places[key]
+            width = len(records) // len(places)
+            reports.setdefault(key[:2], []).extend(
+                (start + records[place * width : (place + 1) * width], partial(done, number))
+                for place, number in enumerate(places)
             )
+        if left:
+            self._forwarder.submit(reports)
         else:
             self._batch_done(outcomes, admission.key, finish)
-
-    def _lines(self, body: bytes) -> tuple[Records, dict[int, Outcome]]:
-        """The records of lines of JSON with their places, by plan and version; and the refused ones."""
-        lines = [line for line in body.split(b"\n") if line.strip()]
-        if len(lines) > self.limits.batch:
-            raise self._too_many()
-        records: Records = {}
-        refused: dict[int, Outcome] = {}
-        for place, line in enumerate(lines):
-            report = self._wire.one(line, self._now)
-            if isinstance(report, Verdict):
-                refused[place] = report
-            else:
-                (name, version, number), record = report
-                records.setdefault((name, version), []).append((place, number.to_bytes(ROUND_BYTES) + record))
-        return records, refused
-
-    def _packed(self, body: bytes) -> tuple[Records, dict[int, Outcome]]:
-        """The same, of a packed batch."""
-        batch = self._wire.packed(body, self._now, self.limits.batch)
-        if batch is None:
-            raise self._too_many()
-        if isinstance(batch, Verdict):
-            raise of_verdict(batch)
-        head, refused = packed_header(body), dict[int, Outcome](batch.rejected)
-        starts = range(head.start, len(body), head.width)
-        records = [
-            (place, body[start : start + head.width])
-            for place, start in enumerate(starts)
-            if place not in refused
-        ]
-        return {(head.plan, head.version): records}, refused
 
     def _batch_done(self, outcomes: Mapping[int, Outcome], key: Key | None, finish: Finish) -> None:
         """Answer for a batch whose outcome is complete; if some of it has to be sent again, all of it has."""
@@ -289,13 +257,15 @@ class RelayIntake(Intake):
 
 
 class KeyFile:
-    """The keys of a relay's clients: a file with one per line, read again every few seconds."""
+    """The keys of a relay's clients: a file with one per line, read again every few seconds; none without a file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._path = path
 
     def keys(self) -> list[Key]:
         """The keys; an empty file is an error, not a relay that needs no key."""
+        if self._path is None:
+            return []
         try:
             texts = self._path.read_text().split()
         except (OSError, ValueError) as error:
@@ -304,13 +274,6 @@ class KeyFile:
             raise StoreError(f"{self._path}: expected one key per line, found none.")
         digests = [sha256(text.encode()).digest() for text in texts]
         return [Key(digest.hex()[:8], "ingest", digest, "", 0) for digest in digests]
-
-
-class _NoKeys:
-    """Of a relay that needs none."""
-
-    def keys(self) -> list[Key]:
-        return []
 
 
 class Relay:
@@ -339,7 +302,7 @@ class Relay:
         self._forwarder = Forwarder(
             plans, client, batch=batch, seconds=seconds, patience=patience, most_waiting=most_waiting
         )
-        self.access = Access(keys or _NoKeys())
+        self.access = Access(keys or KeyFile(None))
         self.ingest = RelayIntake(plans, self._forwarder, self.access, limits or Limits())
         self.cross_origin = for_pages(self._answer, allowed_origins)
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import uvloop
 
-from reticent.collector.asgi import Lifespan
 from reticent.collector.limits import Connections, Limits
 from reticent.collector.listening import bind
 from reticent.collector.log import log, log_fault
 from reticent.collector.problems import ProblemError, response_of
 from reticent.collector.protocol import CollectorProtocol
+from reticent.collector.requests import ASGI, Message
 
 KEPT_FILES = 64  # files kept from connections: for the store, and for the process itself
 CROWD_LOG_SECONDS = 60.0
@@ -221,6 +221,35 @@ class Server:
 
 
 make_server = Server
+
+
+class Lifespan:
+    """Sends startup and shutdown to an application."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._to_app: asyncio.Queue[Message] = asyncio.Queue()
+        self._from_app: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def _run(self) -> None:
+        try:
+            await self._app({"type": "lifespan", "asgi": ASGI}, self._to_app.get, self._from_app.put)
+        except Exception as error:
+            self._from_app.put_nowait(
+                {"type": "lifespan.failed", "message": f"{type(error).__name__}: {error}"}
+            )
+
+    async def start(self) -> str:
+        """Start the application; returns the reason of a failure, or ""."""
+        self._task = asyncio.create_task(self._run())
+        self._to_app.put_nowait({"type": "lifespan.startup"})
+        message = await self._from_app.get()
+        return "" if message["type"] == "lifespan.startup.complete" else str(message.get("message", "failed"))
+
+    async def stop(self) -> None:
+        """Shut the application down."""
+        self._to_app.put_nowait({"type": "lifespan.shutdown"})
+        await self._task
 
 
 def tls_context(certificate: str, key: str) -> ssl.SSLContext:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from array import array
 from binascii import a2b_base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import ClassVar
@@ -63,8 +64,8 @@ class Batch:
     records: dict[RoundKey, list[bytes]] = field(default_factory=dict)
     accepted: int = 0
     rejected: list[tuple[int, Verdict]] = field(default_factory=list)
-    places: dict[RoundKey, list[int]] = field(default_factory=dict)
-    """Of single reports that were queued together: which of them are in a round."""
+    places: dict[RoundKey, MutableSequence[int]] = field(default_factory=dict)
+    """Which of the reports are in a round, in the order of its records."""
 
 
 class Wire:
@@ -127,14 +128,7 @@ class Wire:
                 known = [place for place, match in matches if match] if odd else places
                 if usual and not self._add(decoder, known, usual, now, batch):
                     odd = places
-            for place in odd:
-                result = self.one(bodies[place], now)
-                if isinstance(result, Verdict):
-                    batch.rejected.append((place, result))
-                else:
-                    batch.records.setdefault(result[0], []).append(result[1])
-                    batch.places.setdefault(result[0], []).append(place)
-                    batch.accepted += 1
+            self._add_each(((place, bodies[place]) for place in odd), now, batch)
         return batch
 
     def lines(self, body: bytes, now: float, most: int) -> Batch | None:
@@ -149,17 +143,22 @@ class Wire:
             block = body[start:end]
             # Most blocks are of one plan, and as `to_json` writes them; others are read line by line.
             if not self._at_once(block, now, batch):
-                for line in filter(bytes.strip, block.split(b"\n")):
-                    result = self.one(line, now)
-                    if isinstance(result, Verdict):
-                        batch.rejected.append((batch.accepted + len(batch.rejected), result))
-                    else:
-                        batch.records.setdefault(result[0], []).append(result[1])
-                        batch.accepted += 1
+                lines = filter(bytes.strip, block.split(b"\n"))
+                self._add_each(enumerate(lines, batch.accepted + len(batch.rejected)), now, batch)
             start = end
         batch.rejected.sort()
-        batch.places.clear()
         return batch
+
+    def _add_each(self, bodies: Iterable[tuple[int, bytes]], now: float, batch: Batch) -> None:
+        """Add reports with their places, one by one."""
+        for place, body in bodies:
+            result = self.one(body, now)
+            if isinstance(result, Verdict):
+                batch.rejected.append((place, result))
+            else:
+                batch.records.setdefault(result[0], []).append(result[1])
+                batch.places.setdefault(result[0], []).append(place)
+                batch.accepted += 1
 
     def _at_once(self, block: bytes, now: float, batch: Batch) -> bool:
         """Add lines that are all on one plan and as `to_json` writes them; False when any is not."""
@@ -208,11 +207,11 @@ class Wire:
         decoder = self._plans.get((header.plan, header.version))
         if decoder is None:
             return self._unknown(header.plan)
-        if header.width != decoder.width + ROUND_BYTES:
+        if header.width != decoder.layout.width + ROUND_BYTES:
             return Verdict.MALFORMED
         rows = np.frombuffer(body, dtype=np.uint8, offset=header.start).reshape(-1, header.width)
         numbers = np.ascontiguousarray(rows[:, :ROUND_BYTES]).view(">u8").ravel()
-        fits = decoder.fits(rows[:, ROUND_BYTES:]) & (numbers < MAX_ROUND)
+        fits = decoder.layout.fits(rows[:, ROUND_BYTES:]) & (numbers < MAX_ROUND)
         batch = Batch(rejected=[(place, Verdict.MALFORMED) for place in np.flatnonzero(~fits).tolist()])
         for number, places in _by_number(numbers, np.flatnonzero(fits)):
             verdict = decoder.verdict(number, now)
@@ -220,6 +219,7 @@ class Wire:
                 key = RoundKey(header.plan, header.version, number)
                 chosen = rows if len(places) == len(rows) else rows[places]
                 batch.records[key] = [chosen[:, ROUND_BYTES:].tobytes()]
+                batch.places[key] = array("q", places.astype(np.int64).tobytes())
                 batch.accepted += len(places)
             else:
                 batch.rejected += [(place, verdict) for place in places.tolist()]
@@ -241,7 +241,7 @@ class _PlanDecoder:
 
     def __init__(self, plan: Plan, skew: float) -> None:
         self.plan = plan
-        self.width = Layout(plan).width
+        self.layout = Layout(plan)
         self._padding = (1 << (plan.report_bytes * 8 - plan.bits)) - 1
         self._bits_size = plan.report_bytes
         self._uses_cohort = plan.uses_cohort
@@ -250,7 +250,6 @@ class _PlanDecoder:
         self._skew = skew
         self._id_text, self._bits_text = _base64url(ID_BYTES), _base64url(plan.report_bytes)
         self._asked_text = _base64url(plan.asked_bytes) if plan.asked_bytes else None
-        self._tags_start = ID_BYTES + plan.uses_cohort + plan.asked_bytes
         others = [segment.tags.index(OTHER) for segment in plan.segments]
         self._no_tags = bytes(others)
         self._tags = [
@@ -347,23 +346,7 @@ class _PlanDecoder:
         for (codes, other), tags in zip(self._tag_columns, rest, strict=True):
             parts.append(np.array([codes.get(tag, other) for tag in tags], dtype=np.uint8).reshape(-1, 1))
         records = np.concatenate([*parts, bits], axis=1)
-        return records if self._asked_text is None or self.fits(records).all() else None
-
-    def fits(self, records: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Which of these records, [n, width], have known tags, and set bits only among their answers."""
-        fits: NDArray[np.bool_] = (records[:, -1] & self._padding) == 0
-        for place, (codes, _) in enumerate(self._tag_columns, self._tags_start):
-            fits &= records[:, place] < len(codes)
-        if self._asked_text:
-            metrics = self.plan.metrics
-            asked = np.unpackbits(
-                records[:, self._tags_start - self.plan.asked_bytes : self._tags_start], axis=1
-            )
-            may = np.repeat(asked[:, : len(metrics)], [metric.bits for metric in metrics], axis=1)
-            answers = np.unpackbits(records[:, -self._bits_size :], axis=1)[:, : self.plan.bits]
-            fits &= (asked.sum(axis=1) == self.plan.asked) & ~asked[:, len(metrics) :].any(axis=1)
-            fits &= (answers <= may).all(axis=1)
-        return fits
+        return records if self._asked_text is None or self.layout.fits(records).all() else None
 
 
 class _Base64Url:

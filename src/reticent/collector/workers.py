@@ -28,6 +28,7 @@ from reticent.collector.log import log
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 30.0  # seconds before a restart; doubled each time the worker ended soon
 STEADY_SECONDS = 10.0  # of serving, after which earlier failures no longer count
+FORK_PAUSE = 1.0  # seconds before another attempt when the system makes no process
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 
@@ -56,10 +57,9 @@ class Worker:
     def published(self) -> dict[int, bytes]:
         """The published figures by worker."""
         figures = {}
-        for path in self.folder.iterdir():
-            if path.name.isdecimal():
-                with suppress(OSError):  # it has just ended
-                    figures[int(path.name)] = path.read_bytes()
+        for name in filter(str.isdecimal, os.listdir(self.folder)):
+            with suppress(OSError):  # it has just ended
+                figures[int(name)] = (self.folder / name).read_bytes()
         return figures
 
 
@@ -195,11 +195,14 @@ class Supervisor:
 
     def _start(self, number: int, child: _Child) -> None:
         told, tell = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _flush()
         # A signal in between would be handled by neither of the two, or by both.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        process = os.fork()
+        try:
+            process = os.fork()
+        except OSError as error:  # no memory is left: the other workers go on
+            process = -1
+            log("worker-not-started", worker=number, reason=error.strerror or "", again_seconds=FORK_PAUSE)
         if process == 0:
             code = 1
             try:
@@ -213,12 +216,15 @@ class Supervisor:
             except BaseException:
                 traceback.print_exc()
             finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
+                _flush()
                 os._exit(code)  # what comes after the supervisor's own call is not the worker's
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         os.close(tell)
-        child.process, child.told, child.began, child.due = process, told, time.monotonic(), float("inf")
+        if process < 0:
+            os.close(told)
+            child.due = time.monotonic() + FORK_PAUSE
+        else:
+            child.process, child.told, child.began, child.due = process, told, time.monotonic(), float("inf")
 
     def _be_worker(self) -> None:
         """In the worker's process: release what belongs to the supervisor."""
@@ -233,6 +239,12 @@ class Supervisor:
         for child in self._children:
             if child.told >= 0:
                 os.close(child.told)
+
+
+def _flush() -> None:
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with suppress(OSError, ValueError):  # a full disk, a pipe whose reader has gone
+            stream.flush()
 
 
 def _note(number: int, frame: FrameType | None) -> None:

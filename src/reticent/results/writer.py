@@ -6,8 +6,9 @@ tag of each segment, at a confidence of 95 %. A withheld figure has no row. The 
 can be rebuilt.
 
 A period is written once all of it is final, and then never changes. One exception: where a clock was ahead and a
-round comes after all, its seal removes the periods that it is in, and they are written again. A store keeps which
-periods are completely written, so an interrupted pass is completed by the next one, in any process.
+round comes after all, its seal, or the pass that overlooked it, removes the periods that it is in, and they are written
+again. A store keeps which periods are completely written, so an interrupted pass is completed by the next one, in any
+process.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from reticent.estimates.table import table_rows
 from reticent.results.periods import EVERY, Period
 from reticent.results.reader import Results
 from reticent.results.result import Result
-from reticent.stores import PeriodKey, Store
+from reticent.stores import PeriodKey, RoundKey, Store
 
 CONFIDENCE = 0.95
 
@@ -54,20 +55,26 @@ def write_results(
             if not _is_damaged(results, key):  # else it could not be written again
                 table.drop_results(key)
         periods |= {key: period for key, period in finished.items() if rebuild or key not in written}
-    unreadable = 0
-    for done, (key, period) in enumerate(periods.items()):
-        progress(done, len(periods))
+    done: dict[PeriodKey, Period] = {}
+    for place, (key, period) in enumerate(periods.items()):
+        progress(place, len(periods))
         if stop():
-            return done - unreadable
+            break
         if not results.is_readable(period, period.plan.metrics):
-            unreadable += 1
             continue  # a period with a damaged round waits for its repair
         rows: Iterable[dict[str, Any]] = _rows(results, period)
         if rebuild:
             rows = list(rows)
             table.drop_results(key)
         table.put_results(key, rows)
-    return len(periods) - unreadable
+        done[key] = period
+    # A round that was sealed before its period was put has removed nothing. One that is sealed later does.
+    rounds = {info.key for plan in {key.plan for key in done} for info in store.rounds(plan)}
+    for key, period in done.items():
+        numbers = range(period.first, period.last + 1)
+        if sum(RoundKey(key.plan, key.version, number) in rounds for number in numbers) > len(period.rounds):
+            table.drop_results(key)
+    return len(done)
 
 
 def problems(store: Store, clock: Callable[[], float] = time.time) -> Iterator[str]:

@@ -8,16 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-ID_BYTES = 16
-
 _ROOM = 8  # ids in a bucket: as many as a word has bytes, so that one word of 0 means that none is equal
 _FULLEST, _OVERFULL = 0.7, 0.85  # how full a table is when moving begins, and when it must be done
 _SMALLEST = 9  # buckets of the smallest table, as a power of two
 _STEP = 1 << 11  # buckets moved at a time: about a millisecond
-_FEW, _MOST_BITS = (
-    500,
-    18,
-)  # so many hashes are sorted to find equal ones; more go to a table that fits a cache
+_FEW, _MOST_BITS = 500, 18  # so few hashes are sorted to find equal ones; more use a table that fits a cache
 _MOVED_PER_ID = 10  # places moved per id added: a table of n is moved by the time it holds n / 10 more
 
 _FINALIZER = (  # shifts and factors of SplitMix64 (Steele, Lea, Flood 2014)

@@ -9,7 +9,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from reticent.stores.id_set import ID_BYTES, IdSet, Missing
+from reticent.reports import ID_BYTES
+from reticent.stores.id_set import IdSet, Missing
 from reticent.stores.records import CountsByTags, Layout, Records, add_counts, batches
 
 _COUNT_AT = 1 << 20  # bytes of answers counted at once: efficient, and no commit waits long for it

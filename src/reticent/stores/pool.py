@@ -19,9 +19,7 @@ PLACE_SECONDS = 20.0  # to wait for a free connection
 class Transaction(NamedTuple):
     """One transaction: all of it or nothing."""
 
-    execute: Callable[
-        ..., list[Row]
-    ]  #: runs a statement, with ? for the parameters after it; returns its rows
+    execute: Callable[..., list[Row]]  #: runs a statement, with ? for the parameters after it
 
 
 class Connections(ABC, Generic[Connection]):
@@ -87,8 +85,10 @@ class Connections(ABC, Generic[Connection]):
     def _begun(self) -> Connection:
         """A connection in a transaction: an idle one, or a new one; idle ones that broke are thrown away."""
         while not self._closed:
-            known = bool(self._idle)
-            connection = self._idle.pop() if known else self._connect()
+            try:
+                connection, known = self._idle.pop(), True
+            except IndexError:  # another thread may take the last one at any time
+                connection, known = self._connect(), False
             try:
                 self.begin(connection)
             except BaseException as error:

@@ -85,15 +85,26 @@ class Layout:
         """
         The complete records at the start of a cut-off group, up to the first that no device could send.
 
-        Where bytes are missing before the end, what follows is shifted: it has tags that the plan does not have,
-        or padding that is not 0.
+        Where bytes are missing before the end, what follows is shifted, and rarely `fits`.
         """
         whole = self.array(records[: len(records) // self.width * self.width])
+        fits = self.fits(whole)
+        return whole if fits.all() else whole[: int(np.argmin(fits))]
+
+    def fits(self, records: Records) -> NDArray[np.bool_]:
+        """Which of these records have known tags, and set bits only among their answers."""
         padding = (1 << (-self.plan.bits % 8)) - 1
-        possible = whole[:, -1] & padding == 0
-        for place, segment in enumerate(self.plan.segments, ID_BYTES + self._tags):
-            possible &= whole[:, place] < len(segment.tags)
-        return whole if possible.all() else whole[: int(np.argmin(possible))]
+        fits: NDArray[np.bool_] = (records[:, -1] & padding) == 0
+        for place, codes in enumerate(self._codes, ID_BYTES + self._tags):
+            fits &= records[:, place] < len(codes)
+        if self.plan.asked_bytes:
+            metrics = self.plan.metrics
+            asked = np.unpackbits(records[:, ID_BYTES + self._asked : ID_BYTES + self._tags], axis=1)
+            may = np.repeat(asked[:, : len(metrics)], [metric.bits for metric in metrics], axis=1)
+            answers = np.unpackbits(records[:, ID_BYTES + self._bits :], axis=1)[:, : self.plan.bits]
+            fits &= (asked.sum(axis=1) == self.plan.asked) & ~asked[:, len(metrics) :].any(axis=1)
+            fits &= (answers <= may).all(axis=1)
+        return fits
 
     def counts(self, records: Records) -> CountsByTags:
         """The counts of distinct records, by tags."""

@@ -17,9 +17,7 @@ from reticent.stores.records import Count, CountsByTags, add_counts, counts_of_r
 FEW = "(few)"
 """The tag of reports whose own tag is not shown; no plan can declare it."""
 GROWTH = 10  # an open round takes a step when it has a tenth more reports, so any round takes few
-MOST_STEP_BYTES = (
-    1 << 22
-)  # a larger step is not taken, so no commit waits long: the round is shown when sealed
+MOST_STEP_BYTES = 1 << 22  # a larger step is not taken, so no commit waits long; the seal shows the round
 
 
 def folded(plan: Plan, counts: CountsByTags) -> CountsByTags:

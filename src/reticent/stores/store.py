@@ -119,9 +119,7 @@ class RoundInfo(NamedTuple):
     key: RoundKey
     state: State
     reports: int
-    damage: str = (
-        ""  #: why it has no figures, as far as known without reading it; empty when nothing is wrong
-    )
+    damage: str = ""  #: why it has no figures, as far as known without reading it
 
 
 class Repair(NamedTuple):

@@ -129,7 +129,10 @@ class Reader:
     def run_python(self, block: Block) -> None:
         if self._python is None:
             session = Path(__file__).with_name("session.py")
-            self._python = self._start(sys.executable, "-W", "error", str(session))
+            # Older versions of matplotlib with a new pyparsing warn.
+            quiet = ("-W", "ignore::DeprecationWarning:matplotlib._fontconfig_pattern",
+                     "-W", "ignore::DeprecationWarning:matplotlib._mathtext")  # fmt: skip
+            self._python = self._start(sys.executable, "-W", "error", *quiet, str(session))
         asked = {
             "source": self.ports.mine(block.text), "file": str(self.page),
             "line": block.line, "session": block.is_session,

@@ -26,8 +26,8 @@ from reticent.stores.lake.layout import (
     plan_path,
 )
 from reticent.stores.lake.leases import Leases
-from reticent.stores.lake.results import ResultFiles
 from reticent.stores.lake.seals import Seals
+from reticent.stores.lake.tables import LakeTables
 from reticent.stores.lake.upkeep import NOT_A_FOLDER, is_not_a_folder, problems_of, repair
 from reticent.stores.open_round import Seen, Span
 from reticent.stores.records import Count, CountsByTags, Records, RoundKey, latest
@@ -45,7 +45,7 @@ class Own(NamedTuple):
     records: Records | None  #: while it is small and not merged, so that merging need not read it
 
 
-class LakeBackend(ResultFiles):
+class LakeBackend(LakeTables):
     """
     Parquet files in a shared folder or object store, written by any number of collectors.
 

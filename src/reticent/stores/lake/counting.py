@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reticent.errors import ReticentError, StoreError
-from reticent.stores.id_set import ID_BYTES
+from reticent.reports import ID_BYTES
 from reticent.stores.lake.files import Files
 from reticent.stores.lake.layout import Columns, Part, folder_of
 from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts, batches, reports_of

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores.id_set import ID_BYTES
+from reticent.reports import ID_BYTES
 from reticent.stores.open_round import Span
 from reticent.stores.records import Layout, Records, RoundKey
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,8 @@ from reticent.lab.audit import (
     check_conduct,
     first_round_of,
 )
+from reticent.lab.audit.clients import Values
+from reticent.mechanisms import Flip
 from reticent.plan import Plan
 
 
@@ -136,6 +139,41 @@ class Uncopyable(CoreParticipant):
 class UncopyableClient(CoreClient):
     def start(self, plan: Plan, first_round: int) -> CoreParticipant:
         return Uncopyable(plan, super().start(plan, first_round).secret)
+
+
+class Unflipped(CoreClient):
+    """A core of one's own, which never flips."""
+
+    def start(self, plan: Plan, first_round: int) -> CoreParticipant:
+        calm = [replace(metric, flip=Flip(0)) for metric in plan.metrics]
+        return super().start(replace(plan, metrics=tuple(calm)), first_round)
+
+
+def test_a_client_made_from_the_core_is_the_one_that_is_attacked(
+    plans: dict[str, Plan], flagged: Callable
+) -> None:
+    result = audit(plans["mean"], client=Unflipped("1"), reports=4_000, rounds=2)
+    assert "saves: one round" in flagged(result)
+
+
+class Garbled(CoreParticipant):
+    """Its bits have one letter, which no number of bytes has."""
+
+    def answer(self, round_number: int, values: Values) -> bytes | None:
+        sent = super().answer(round_number, values) or b""
+        return re.sub(rb'"bits":"[^"]*"', b'"bits":"A"', sent)
+
+
+class GarbledClient(CoreClient):
+    def start(self, plan: Plan, first_round: int) -> CoreParticipant:
+        return Garbled(plan, super().start(plan, first_round).secret)
+
+
+def test_reports_that_are_none_are_a_fault(plans: dict[str, Plan], flagged: Callable) -> None:
+    result = audit(plans["mean"], client=GarbledClient("1"), reports=1_000, rounds=2)
+    assert "messages are whole reports" in flagged(result)
+    [check] = [check for check in result.checks if check.what == "messages are whole reports"]
+    assert check.detail.endswith("x wrong size of the bits")
 
 
 def test_what_cannot_be_looked_at_is_said(plans: dict[str, Plan]) -> None:

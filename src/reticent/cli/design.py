@@ -514,9 +514,9 @@ def _print_section(screen: Console, choice: Choice, files: list[Path]) -> None:
     if choice.goal.metrics > 1:
         screen.print(f"[dim]And {choice.goal.metrics - 1} more like it.[/dim]")
     for file in files:
-        screen.print(f"Written: {escape(str(file))}", soft_wrap=True)
+        click.echo(f"Written: {file}")
     if files:
-        screen.print(f"Check it: {escape(check_command(choice, str(files[0])))}", soft_wrap=True)
+        click.echo(f"Check it: {check_command(choice, str(files[0]))}")
     else:
         screen.print("[dim]--out DIR writes it as a plan, with a picture of the trade-off.[/dim]")
     screen.print(

@@ -18,7 +18,7 @@ from reticent.errors import ParameterError
 from reticent.estimates import HistogramEstimate, estimate
 from reticent.lab.crowd import Crowd, Draws
 from reticent.lab.fleet import VectorisedFleet, read_values
-from reticent.lab.simulate import MetricEstimates, simulate, true_values
+from reticent.lab.simulate import MetricEstimates, pictures, simulate, true_values
 from reticent.mechanisms import Flip
 from reticent.plan import Answers, Plan
 
@@ -313,3 +313,12 @@ def test_real_usage_is_estimated_as_surely_as_promised(name: str, recordings: Pa
         assert not figures.misses_too_often(1e-6)
         assert figures.inside.mean() > 0.88
     assert found.people["seconds"].supports.devices == len(recorded.individuals)
+
+
+def test_a_picture_says_no_loss_smaller_than_it_is() -> None:
+    simulation = simulate(PLAN, table(200, 5), repetitions=1)
+    losses = simulation.people["editor"].loss_by_width
+    drawn = pictures(simulation)["editor-people"]()
+    shown = [text.get_text().removeprefix("loss ≤ ") for text in drawn.axes[0].texts]
+    assert len(losses) > 2
+    assert all(float(text) >= loss for text, loss in zip(shown, losses.values(), strict=True))

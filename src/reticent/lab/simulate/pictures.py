@@ -11,6 +11,7 @@ import numpy as np
 from reticent.estimates import clopper_pearson
 from reticent.lab.simulate.simulation import MetricEstimates, People, Simulation
 from reticent.plots import COLOURS, drawing, panels
+from reticent.privacy import printed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,7 +106,7 @@ def _people(people: People) -> Figure:
     figure, (left, right) = panels(2, width=5.0)
     shares, losses = people.share_by_width, people.loss_by_width
     bars = left.bar(range(len(shares)), [100 * share for share in shares.values()], color=_ESTIMATE)
-    left.bar_label(bars, [f"loss ≤ {losses[width]:.3g}" for width in shares], fontsize=8, padding=2)
+    left.bar_label(bars, [f"loss ≤ {printed(losses[width])}" for width in shares], fontsize=8, padding=2)
     left.set_xticks(range(len(shares)), [str(width) for width in shares])
     left.set(
         title="Loss by the width of the pattern",

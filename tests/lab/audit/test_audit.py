@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -22,8 +23,8 @@ from reticent.lab.audit import (
     first_round_of,
 )
 from reticent.lab.audit.clients import Values
-from reticent.mechanisms import Flip
-from reticent.plan import Plan
+from reticent.mechanisms import Buckets, DBitFlip, Flip
+from reticent.plan import Metric, Plan
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,13 @@ def test_two_hundred_honest_clients_are_not_flagged(plans: dict[str, Plan]) -> N
 def test_honest_clients_are_not_flagged(plans: dict[str, Plan], name: str) -> None:
     """The short form of the one above: declared false alarm 5e-6 over all five."""
     assert audit(plans[name], client=CoreClient(seed=name), reports=3_000).problems == []
+
+
+def test_what_is_learned_from_few_devices_with_many_bits_is_not_held_against_them() -> None:
+    """Most of 4,096 outcomes are seen in one history alone: proof of nothing, unless it is seen again."""
+    shape = Metric("shape", DBitFlip("0.5", Buckets.even(16, 16), 12))
+    plan = Plan("audited", 1, 3600, 3600, (shape,))
+    assert audit(plan, client=CoreClient("1"), reports=4_000, rounds=1).problems == []
 
 
 CAUGHT_WITH_FEW = [
@@ -193,6 +201,17 @@ def test_whole_devices_send_what_the_core_computes(plans: dict[str, Plan]) -> No
     assert "saves: one round, reticent.Device" in {
         f"{attack.subject}: {attack.what}" for attack in result.attacks
     }
+
+
+def test_a_whole_device_that_does_not_send_what_the_core_computes_is_caught(
+    plans: dict[str, Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = CoreParticipant(plans["mean"], bytes(32))
+    monkeypatch.setattr("reticent.lab.audit.clients.SdkParticipant.core", lambda device: other)
+    with closing(SdkClient()) as client:
+        checks = check_conduct(client, plans["mean"], first_round_of(plans["mean"], 4), 2)
+    wrong = [check.what for check in checks if not check.holds]
+    assert wrong == ["bytes are those the SDK core computes"]
 
 
 def test_a_seed_repeats_a_run_whoever_does_the_work(plans: dict[str, Plan]) -> None:

@@ -29,6 +29,8 @@ def test_an_honest_client_attains_its_claims_and_is_not_flagged(
     assert result.problems == []
     assert all(check.holds for check in result.checks)
     assert result.power.keys() >= set(result.metrics)
+    proved = [row.lower for row in result.attacks if row.subject in result.metrics and row.what == ONE]
+    assert min(proved) > 0.2  # of those whose cohort or metrics tell nothing, none is counted
 
 
 ALIKE = "other values change only the bits"

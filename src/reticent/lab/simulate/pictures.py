@@ -79,7 +79,7 @@ def _mean_over_rounds(axes: Any, estimates: MetricEstimates) -> None:
 
 
 def _last_histogram(axes: Any, estimates: MetricEstimates) -> None:
-    labels, edges = estimates.metric.labels, estimates.first[-1].edges or ()
+    labels, edges = estimates.metric.labels, [float(edge) for edge in estimates.metric.mechanism.points]
     places = np.arange(estimates.truth.shape[1])
     value, lower, upper = estimates.value[0, -1], estimates.lower[0, -1], estimates.upper[0, -1]
     middle, reach = (lower + upper) / 2, (upper - lower) / 2

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import date
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -149,12 +150,16 @@ class UncopyableClient(CoreClient):
         return Uncopyable(plan, super().start(plan, first_round).secret)
 
 
+@cache
+def without_flips(plan: Plan) -> Plan:
+    return replace(plan, metrics=tuple(replace(metric, flip=Flip(0)) for metric in plan.metrics))
+
+
 class Unflipped(CoreClient):
     """A core of one's own, which never flips."""
 
     def start(self, plan: Plan, first_round: int) -> CoreParticipant:
-        calm = [replace(metric, flip=Flip(0)) for metric in plan.metrics]
-        return super().start(replace(plan, metrics=tuple(calm)), first_round)
+        return super().start(without_flips(plan), first_round)
 
 
 def test_a_client_made_from_the_core_is_the_one_that_is_attacked(

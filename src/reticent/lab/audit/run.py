@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import repeat
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,6 @@ _SDK_EFFORT = 200  # How many reports of the core take as long as a whole device
 _START = 1_700_000_000
 
 Progress = Callable[[float, float], None]
-_Call = tuple[Client | None, Plan, World, int, int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,32 +282,29 @@ def _play(
     counts: Sequence[int],
 ) -> list[Sample]:
     size = _CHUNK if client else _SDK_CHUNK
-    chunks = [
-        (place, start, min(size, count - start))
-        for place, count in enumerate(counts)
-        for start in range(0, count, size)
-    ]
-    calls = [
-        (
-            client.part(f"{place}/{start}") if isinstance(client, CoreClient) else client,
-            plan,
-            worlds[place],
-            first_round,
-            devices,
-            (place, start),
-        )
-        for place, start, devices in chunks
-    ]
+    chunks = [(place, start) for place, count in enumerate(counts) for start in range(0, count, size)]
+    samples = (executor.map if executor else map)(
+        _collected,
+        [
+            client.part(f"{place}/{start}") if isinstance(client, CoreClient) else client
+            for place, start in chunks
+        ],
+        repeat(plan),
+        [worlds[place] for place, _ in chunks],
+        repeat(first_round),
+        [min(size, counts[place] - start) for place, start in chunks],
+        chunks,
+    )
     parts: list[list[Sample]] = [[] for _ in worlds]
-    samples = executor.map(_collected, calls) if executor else map(_collected, calls)
-    for (place, _, devices), sample in zip(chunks, samples, strict=True):
+    for (place, _), sample in zip(chunks, samples, strict=True):
         parts[place].append(sample)
-        tell(devices * (worlds[place].rounds if client else _SDK_EFFORT))
+        tell(sample.devices * (worlds[place].rounds if client else _SDK_EFFORT))
     return [Sample.together(part) for part in parts]
 
 
-def _collected(call: _Call) -> Sample:
-    client, plan, world, first_round, devices, seed = call
+def _collected(
+    client: Client | None, plan: Plan, world: World, first_round: int, devices: int, seed: tuple[int, int]
+) -> Sample:
     if client is not None:
         return collect(client, plan, world, first_round, devices, seed)
     with closing(SdkClient()) as sdk:

@@ -346,8 +346,8 @@ def draw(audit: Audit) -> Figure:
             for share in (row.lower / row.claim, row.estimate / row.claim, row.upper / row.claim)
         )
         axes.errorbar(
-            middle, place, xerr=[[middle - lower], [upper - middle]], capsize=2,
-            fmt="o", markersize=4, color=COLOURS[1] if row.above else COLOURS[0],
+            middle, place, xerr=[[middle - lower], [upper - middle]],
+            fmt="o", color=COLOURS[1] if row.above else COLOURS[0],
             label="attack: estimate between its bounds" if place == 0 else None,
         )  # fmt: skip
     axes.scatter(
@@ -366,5 +366,5 @@ def draw(audit: Audit) -> Figure:
         f"All bounds hold together with confidence 1 - {audit.false_alarm:g}",
         fontsize=10,
     )
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(loc="outside lower center", ncols=3)
     return figure

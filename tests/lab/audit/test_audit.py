@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import date
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
@@ -304,6 +306,15 @@ def test_a_program_in_any_language(tmp_path: Path) -> None:
     assert result.problems == []
     assert all(check.holds for check in result.checks)
     assert result.clients == (sys.executable,)
+
+
+ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
+
+
+def test_a_program_gets_values_exactly(plans: dict[str, Plan]) -> None:
+    with closing(CommandClient([sys.executable, "-c", ECHO])) as client:
+        asked = client.start(plans["mean"], 7).answer(8, {"m": Fraction(9, 7), "n": Fraction(4), "c": "red"})
+    assert json.loads(asked or b"")["values"] == {"m": "9/7", "n": 4, "c": "red"}
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["", "before it is asked"])

@@ -268,7 +268,7 @@ class Draws:
                 if left in waiting
             }
             yield np.sum(list(taking.values()), axis=0)
-            for left, number in sorted(taking.items()):  # upwards: a device takes a metric once
+            for left, number in taking.items():
                 waiting[left] = waiting[left] - number
                 waiting[left - 1] = waiting.get(left - 1, 0) + number
 

@@ -12,12 +12,13 @@ PIP     := -m pip install --quiet --disable-pip-version-check
 # The tests start Python hundreds of times and pytest rewrites their assertions: both are compiled once.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test browser lint docs docs-links reproduce bench bench-peers scale soak test-minimal lock-minimal test-versions audit-dependencies release-check clean
+.PHONY: demo test browser compiled-tests lint docs docs-links reproduce bench bench-peers scale soak test-minimal lock-minimal test-versions audit-dependencies release-check clean
 
 demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: truth beside estimates
 	@$(BIN)/reticent demo $(ARGS)
 
-test: $(READY) browser lint  ## everything that must hold, in about eight minutes
+test: $(READY) browser  ## everything that must hold, in about eight minutes
+	@$(MAKE) --no-print-directory -j2 lint compiled-tests
 	$(BIN)/pytest -m "not soak" -n $(WORKERS) --dist worksteal $(ARGS)
 
 browser:  # the dashboard is tested in a real Chromium; without one those tests are skipped and say so
@@ -26,6 +27,9 @@ browser:  # the dashboard is tested in a real Chromium; without one those tests 
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; } || \
 		echo "No Chromium here, so the browser tests will be skipped."
 	@command -v node >/dev/null || echo "No Node here, so the tests of the JavaScript device will be skipped."
+
+compiled-tests: $(READY)  # once, beside the linter, instead of by each worker; the run itself tells of errors
+	@$(BIN)/pytest --collect-only -qq $(ARGS) >/dev/null 2>&1 || true
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -47,8 +51,8 @@ bench: $(READY)  ## figures as ratios, taken in one run
 bench-peers: $(READY)  ## reticent beside other libraries, in an environment of their own
 	$(BIN)/python benchmarks/peers/run.py $(ARGS)
 
-reproduce: $(READY)  ## the experiments of the paper; ARGS="all --out reproduction"
-	@$(BIN)/python -m paper $(ARGS)
+reproduce: $(READY)  ## the experiments of the paper, in build/reproduction; ARGS="fig4 --out fig4" for one
+	@$(BIN)/python -m paper $(or $(ARGS),all --out build/reproduction)
 
 scale: $(READY)  ## 100 million reports through relay, collector and lake, sealed by DuckDB and Spark; within an hour
 	$(BIN)/python -m benchmarks.whole $(ARGS)

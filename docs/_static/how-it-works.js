@@ -110,7 +110,7 @@ function everyPoint(picture) {  // one per value that a round may bring, each as
 
 function pointsUsed(picture) { return new Set(everyPoint(picture)); }
 
-// Where the average ends after ever so many rounds: a remembered bit counts as itself, a fresh one as its chance.
+// What the average tends to: a remembered bit counts as itself, a fresh one as its chance.
 function limit(picture) {
   const chance = (point) => (picture.memo ? remembered(point, picture) : chanceOfOne(point));
   const shares = everyPoint(picture).map((point) => afterFlip(chance(point), picture.flips));
@@ -243,9 +243,9 @@ function drawAverage(picture) {
   add(svg, "text", { x: 590, y: 184, "text-anchor": "end" }, `round ${LONGEST}`);
   const end = limit(picture), close = Math.abs(down(end) - down(picture.value)) < 14;
   add(svg, "line", { class: "truth", x1: 60, x2: 590, y1: down(picture.value), y2: down(picture.value) });
-  add(svg, "text", { class: "strong", x: 596, y: down(picture.value) + (close && end > picture.value ? 16 : 4) }, `the value, ${picture.value}`);
+  add(svg, "text", { class: "strong", x: 596, y: down(picture.value) + (!close ? 4 : end > picture.value ? 20 : 0) }, `value ${picture.value}`);
   add(svg, "line", { class: "limit", x1: 60, x2: 590, y1: down(end), y2: down(end) });
-  add(svg, "text", { x: 596, y: down(end) + (close && end <= picture.value ? 18 : close ? -2 : 4) }, `in the end ${whole(end)}`);
+  add(svg, "text", { x: 596, y: down(end) + (!close ? 4 : end > picture.value ? -2 : 22) }, `limit ${whole(end)}`);
   const line = averages(picture.rounds, picture).map((value, round) => `${along(round + 1).toFixed(1)},${down(value).toFixed(1)}`);
   add(svg, "polyline", { class: "seen", points: line.join(" ") });
   const steps = sampledAverages(picture.rounds, picture);
@@ -290,9 +290,9 @@ function sentence(picture) {
     return `${after}Fresh noise averages out: with enough rounds an observer learns ${known}${other ? ` (not the value, ${picture.value})` : ""}.`;
   }
   const flips = picture.flips ? " Flips (orange) hide the remembered bit for a few rounds only." : "";
-  if (bits === 1) return `${after}It tends to one remembered bit, debiased. All rounds together say what one answer says.${flips}`;
-  if (!picture.rounding) return `${after}Each of the ${bits} values has a bit of its own, and ${bits} bits average out like ${bits} rounds of fresh noise. Memoization alone is not enough: the value has to be rounded first.`;
-  return `${after}It tends to a mix of ${bits} remembered bits. All rounds together say about the values what ${bits} answers say. They can also show when the device changes.${flips}`;
+  if (bits === 1) return `${after}It tends to one remembered bit, debiased. All rounds together reveal what one answer reveals.${flips}`;
+  if (!picture.rounding) return `${after}Each of the ${bits} values has its own bit, and ${bits} bits average out like ${bits} rounds of fresh noise. Memoization alone is not enough: round the value first.`;
+  return `${after}It tends to a mix of ${bits} remembered bits. All rounds together reveal about the values what ${bits} answers reveal. They can also show when the device changes.${flips}`;
 }
 
 function sentenceOnSampled(picture) {
@@ -319,6 +319,11 @@ function render() {
   byId("caption").textContent = caption(state);
   byId("said").textContent = sentence(state);
   byId("said-sampled").textContent = sentenceOnSampled(state);
+  fit();
+}
+
+function fit() {  // as high on the page around it as it needs to be
+  try { if (frameElement) frameElement.style.height = `${document.body.scrollHeight}px`; } catch { /* another origin: its height stands */ }
 }
 
 function change(changes) { Object.assign(state, changes); render(); }
@@ -366,4 +371,5 @@ night.addEventListener("change", dress);
 try { if (parent !== window) new MutationObserver(dress).observe(parent.document.body, { attributeFilter: ["data-theme"] }); } catch { /* another origin: the system's choice stands */ }
 dress();
 render();
+addEventListener("resize", fit);
 Object.assign(window, { model, state, change });

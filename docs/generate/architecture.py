@@ -21,7 +21,7 @@ PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 WORDS = {
     "errors": "the exception tree",
     "frozen": "frozen values",
-    "figures": "numbers as people read them",
+    "figures": "printed numbers",
     "html": "escaped fragments",
     "plots": "pictures for files",
     "mechanisms": "P(bit | value)",
@@ -44,12 +44,11 @@ WORDS = {
 }
 ORDER = list(WORDS)
 
-WIDTH, MARGIN, BOX_HEIGHT, GAP, LANE = 900, 16, 46, 14, 26
+WIDTH, MARGIN, BOX_HEIGHT, GAP, LANE = 900, 14, 26, 10, 6
 STYLE = """
   .ground { fill: #ffffff; } .box { fill: #f4f6f8; stroke: #d5dbe1; }
   .box.plain { fill: #e6f1fa; stroke: #7fb2d9; }
   text { fill: #4c5866; font-size: 12px; } .name { fill: #1b2430; font-weight: 600; font-size: 14px; }
-  .go { stroke: #8b97a3; stroke-width: 1.5; } .tip { fill: #8b97a3; }
   @media (prefers-color-scheme: dark) {
     .ground { fill: #14181d; } .box { fill: #1e262f; stroke: #36404b; }
     .box.plain { fill: #15334b; stroke: #3f7fb0; }
@@ -77,18 +76,17 @@ def layers() -> list[list[str]]:
 
 def box(name: str, left: float, top: float, width: float, plain: bool) -> list[str]:
     """One part: its name, and what it is for."""
-    middle = left + width / 2
     return [
         f'<rect class="box{" plain" if plain else ""}" x="{left:g}" y="{top:g}" width="{width:g}"'
-        f' height="{BOX_HEIGHT}" rx="7"/>',
-        f'<text class="name" x="{middle:g}" y="{top + 20:g}" text-anchor="middle">{name}</text>',
-        f'<text x="{middle:g}" y="{top + 37:g}" text-anchor="middle">{WORDS[name]}</text>',
+        f' height="{BOX_HEIGHT}" rx="6"/>',
+        f'<text x="{left + width / 2:g}" y="{top + 18:g}" text-anchor="middle">'
+        f'<tspan class="name">{name}</tspan>  {WORDS[name]}</text>',
     ]
 
 
 def row(layer: list[str], top: float, plain: set[str]) -> list[str]:
     """One layer: its parts side by side, in the middle."""
-    width = min(200.0, (WIDTH - 2 * MARGIN - GAP * (len(layer) - 1)) / len(layer))
+    width = min(270.0, (WIDTH - 2 * MARGIN - GAP * (len(layer) - 1)) / len(layer))
     left = (WIDTH - width * len(layer) - GAP * (len(layer) - 1)) / 2
     return [
         line
@@ -97,24 +95,15 @@ def row(layer: list[str], top: float, plain: set[str]) -> list[str]:
     ]
 
 
-def arrow(top: float) -> list[str]:
-    """From a layer up to those it may import: what is above."""
-    middle = WIDTH / 2
-    return [
-        f'<line class="go" x1="{middle:g}" x2="{middle:g}" y1="{top + LANE - 3:g}" y2="{top + 9:g}"/>',
-        f'<path class="tip" d="M {middle - 5:g} {top + 10:g} h 10 l -5 -8 z"/>',
-    ]
-
-
 def picture() -> str:
     """The whole SVG."""
     found = layers()
     plain = set(constant("STANDARD_LIBRARY_ONLY"))  # type: ignore[call-overload]
-    height = 2 * MARGIN + len(found) * BOX_HEIGHT + (len(found) - 1) * LANE + 26
+    height = 2 * MARGIN + len(found) * BOX_HEIGHT + (len(found) - 1) * LANE + 24
     lines: list[str] = []
     for place, layer in enumerate(found):
         top = MARGIN + place * (BOX_HEIGHT + LANE)
-        lines += row(layer, top, plain) + (arrow(top + BOX_HEIGHT) if place < len(found) - 1 else [])
+        lines += row(layer, top, plain)
     note = "A part imports from the layers above its own only. Blue: the standard library alone."
     return "\n".join(
         [

@@ -9,7 +9,7 @@ from reticent.lab.fleet import VectorisedFleet
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.plots import panels
-from reticent.privacy import loss_of_moved_change
+from reticent.privacy import loss_of_moved_change, printed
 
 BIT, DAYS = OneBitMean(epsilon=1, max_value=1440), 30
 FLIPS = {f"{gamma:g}": Flip(gamma) for gamma in (0, 0.05, 0.1, 0.2, 0.3, 0.4)}
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
         errors[name] = (likelihoods(bits, flip) * ties).argmax(axis=1) + 1 - last
     near = {off: [float(np.mean(np.abs(each) <= off)) for each in errors.values()] for off in (0, 1, 3)}
     guessed = {"exact day": near[0], "within 1 day": near[1], "within 3 days": near[3]}
-    losses = [loss_of_moved_change(BIT, flip) for flip in FLIPS.values()]
+    losses = [printed(loss_of_moved_change(BIT, flip)) for flip in FLIPS.values()]
     table({"flip": FLIPS, **guessed, "Lambda": losses})
     figure, (left, right) = panels(2)
     offsets, many = np.arange(-7, 8), asked.devices

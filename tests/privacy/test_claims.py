@@ -69,3 +69,10 @@ def test_the_page_of_promises_quotes_the_list():
             claim.sentence.format(loss="loss", time="R rounds", devices="n", share="a share"),
         ):
             assert words in page, f"{claim.id}: {words}"
+
+
+def test_the_readme_promises_three_of_them_word_for_word():
+    page = re.sub(r"\s+", " ", (ROOT / "README.md").read_text())
+    for name in ("round", "constant", "window"):
+        assert CLAIMS[name].sentence.format(loss="loss") in page
+    assert NOT_COVERED.rstrip(".") in page

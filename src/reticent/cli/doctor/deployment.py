@@ -34,7 +34,7 @@ LITTLE_DISK, SCARCE_DISK = 1 << 30, 100 << 20
 PATIENCE = 300
 """Seconds after its grace within which a collector has sealed a round, including clock skew."""
 BYTES_PER_REPORT = 80
-"""Memory per report of an open round: 34 measured (docs/how-to/sizing.md), and again when it is sealed."""
+"""Memory per report of an open round: 32 measured (docs/how-to/sizing.md), and again when it is sealed."""
 SOON = 14 * 86_400
 """Seconds before its end at which a certificate is worth a note."""
 SKEW = 300.0

@@ -304,6 +304,21 @@ def test_a_damaged_round_is_missing_and_keeps_its_day_open(
     assert [(one.round, one.state) for one in world.figures(every="round")] == [(kept, "sealed")]
 
 
+def test_as_many_reports_as_a_figure_needs_are_enough(world: World) -> None:
+    enough, few = world.answer(MONDAY, 20, 10), world.answer(MONDAY + 6 * 3600, 19, 10)
+    listed = {row["round"]: (row["reports"], row.get("reason")) for row in world.results.rounds("app")}
+    assert listed == {enough: (20, None), few: (None, "fewer than 20 reports")}
+    (day,) = world.figures()
+    assert (day.period.reports, list(day.by_round)) == (20, [enough])
+
+
+def test_a_tag_that_is_not_asked_for_is_not_called_rare(world: World) -> None:
+    world.answer(MONDAY, 30, 10)
+    world.answer(MONDAY, 30, 10, os="macos")
+    both = world.results.estimates("app", "used", segment={"os": "linux"}, by="os")
+    assert ([one.segment for one in both], both.withheld) == ([{"os": "linux"}], [])
+
+
 def test_a_change_compares_rounds_at_the_same_places() -> None:
     """A round that one of the two days lacks is left out of both, and so is one that is open."""
     store = open_store("memory:")

@@ -426,6 +426,33 @@ def test_what_pages_remember_of_a_day_is_all_of_it(in_memory: RoundStore) -> Non
     assert rounds() == [4]
 
 
+def test_a_figure_that_lacks_a_damaged_round_is_never_called_final(in_memory: RoundStore) -> None:
+    """The first reader finds the damage, and is told the same as the second one, and as after a repair."""
+    fill(in_memory, range(MONDAY, MONDAY + 8))
+    damage = "UPDATE counts SET ones = 'x' || ones WHERE round_id = 6 AND metric = 'minutes'"
+    change(in_memory, damage)
+    for _ in range(2):
+        later_day, day = Results(in_memory, later).estimates("shop", "minutes", every="day")
+        assert (later_day.state, later_day.rounds_missing, day.state) == ("open", 1, "sealed")
+    change(in_memory, damage.replace("'x' || ones", "substr(ones, 2)"))
+    again = RoundStore(in_memory.backend)
+    assert Results(again, later).estimates("shop", "minutes", every="day")[0].state == "sealed"
+    change(in_memory, damage)
+    rounds = Results(again, later).estimates("shop", "minutes", rounds=[MONDAY + 5])
+    assert (rounds, rounds.withheld) == ([], []), "it has enough reports"
+
+
+def test_a_change_that_lacks_a_damaged_round_is_not_remembered(in_memory: RoundStore) -> None:
+    fill(in_memory, range(MONDAY, MONDAY + 8))
+    reader = PointReader(Results(in_memory, later))
+    (period, _) = reader.results.periods("shop", every="day")
+    damage = "UPDATE counts SET ones = 'x' || ones WHERE round_id = 6 AND metric = 'minutes'"
+    change(in_memory, damage)
+    assert len(reader.changes(period, "minutes", 95)["minutes"].after.by_round) == 3
+    change(in_memory, damage.replace("'x' || ones", "substr(ones, 2)"))
+    assert len(reader.changes(period, "minutes", 95)["minutes"].after.by_round) == 4
+
+
 def test_a_round_that_comes_after_its_day_was_written_is_in_it(store: RoundStore) -> None:
     """A collector whose clock was ahead took the day for finished."""
     fill(store, range(MONDAY, MONDAY + 3))

@@ -60,7 +60,7 @@ export function indexedDbState(name: string): State;
 
 export interface Outcome {
   kind: "accepted" | "rejected" | "retry";
-  /** Without private data. */
+  /** Without private data: the collector's code of a rejection, or what went wrong in the words of the Python device. */
   reason: string;
   /** Seconds that the collector asked to wait. */
   after?: number;
@@ -192,8 +192,9 @@ export class Device {
   report(round?: number): Promise<string | null>;
   /** Answer what is due and send what waits; resolves to how many were accepted. */
   flush(): Promise<number>;
-  /** Enter the person's choice; resolves to whether it is done, and then nothing leaves that was not agreed to. */
+  /** Enter the person's choice; resolves to whether it is done, and then nothing leaves that was not agreed to. A report on its way is waited for, 12 s at most. */
   setConsent(consent: Consent): Promise<boolean>;
+  /** Record and send nothing from now on; a later no and yes do not end it. Not done where nothing is kept. */
   pause(): Promise<boolean>;
   resume(): Promise<boolean>;
   /** Wipe the remembered answers, the values and what was not sent. */

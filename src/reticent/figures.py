@@ -7,7 +7,7 @@ ends of an interval are rounded outwards, so that the printed interval contains 
 
 from __future__ import annotations
 
-from math import ceil, floor, inf, isfinite, log10
+from math import ceil, floor, inf, isfinite, isnan, log10
 from typing import NamedTuple
 
 MINUS = "\N{MINUS SIGN}"  # before negative numbers
@@ -73,11 +73,13 @@ class Unit(NamedTuple):
 
     def figure(self, value: float, half_width: float) -> str:
         """
-        A value and its ±, in this unit.
+        A value and its ±, in this unit; "unknown" where there is no value.
 
         >>> Unit(1e6, "MB").figure(314_340_169, 41_883_611)
         '314 ± 42 MB'
         """
+        if isnan(value):
+            return "unknown"
         digits = places(half_width / self.size)
         texts = (number(part / self.size, digits) for part in (value, half_width))
         return f"{' ± '.join(texts)} {self.name}".rstrip()

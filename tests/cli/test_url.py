@@ -141,7 +141,7 @@ def test_names_that_nothing_has_are_told_alike(run: Run, store: Any, remote: Any
 def test_what_a_collector_refuses_is_told_in_its_words(run: Run, remote: Any) -> None:
     refused = run("estimate", "--plan", "app-usage", "--every", "window", *remote)
     assert refused.exit_code == 1
-    assert "the answers of this plan are remembered" in refused.output
+    assert "one of round, day, week, month" in refused.output
 
 
 # What stands in the way

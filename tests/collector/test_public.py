@@ -231,8 +231,10 @@ def test_an_answer_is_made_anew_after_a_minute(
 ) -> None:
     service, _ = published
     assert service.get("/public/app-usage.toml").status == 200
-    calls, real, later = [], Results.plan, time.monotonic() + 60
-    monkeypatch.setattr(Results, "plan", lambda results, name: (calls.append(name), real(results, name))[1])
+    calls, real, later = [], Results.versions, time.monotonic() + 60
+    monkeypatch.setattr(
+        Results, "versions", lambda results, name: (calls.append(name), real(results, name))[1]
+    )
     assert (service.get("/public/app-usage.toml").status, calls) == (200, [])
     monkeypatch.setattr("reticent.dashboard.public.time.monotonic", lambda: later)
     assert (service.get("/public/app-usage.toml").status, calls) == (200, ["app-usage"])

@@ -244,7 +244,7 @@ BARS = [
 
 
 def test_bars_have_the_height_of_their_share_and_each_its_interval() -> None:
-    for chart in drawn(charts.histogram(EDGES, BARS, "x", "s")):
+    for chart in drawn(charts.histogram(EDGES, [charts.Bars(BARS)], "x", "s")):
         for kind, shares in (("raw", [50, -5, 30, 26]), ("norm-sub", [48, 0, 28, 24])):
             (group,) = chart.all("g", kind)
             rects = chart.all("rect", "bar", inside=group)
@@ -262,7 +262,7 @@ def test_bars_have_the_height_of_their_share_and_each_its_interval() -> None:
 def test_many_buckets_have_few_labels_that_do_not_touch() -> None:
     edges = [place * 100 / 255 for place in range(256)]
     bars = [charts.Bar(1 / 255, 0, 0.01, 1 / 255)] * 255
-    for chart in drawn(charts.histogram(edges, bars, "x", "")):
+    for chart in drawn(charts.histogram(edges, [charts.Bars(bars)], "x", "")):
         labels = [
             (float(text.get("x")), len(text.text))
             for text in chart.all("text", "label")

@@ -17,7 +17,7 @@ from tests.dashboard.conftest import FIRST
 from reticent.dashboard import login_page
 from reticent.estimates import csv_text, expected_half_width, norm_sub
 from reticent.lab.fleet import SdkFleet
-from reticent.plan import privacy_card
+from reticent.plan import Plan, privacy_card
 from reticent.privacy import CLAIMS
 from reticent.reports import Report
 from reticent.stores import Layout, RoundKey
@@ -323,6 +323,9 @@ def test_tables_and_charts_are_files_with_the_same_figures(world: Any) -> None:
     assert table.headers["content-disposition"] == 'attachment; filename="editor_spread.csv"'
     truth = world.results.estimates("app-usage", "editor_spread", last=60, by="os", every="day")
     assert table.text == csv_text(truth.rows)
+    for view, other in (("raw", "norm-sub"), ("norm-sub", "raw")):  # one kind of bars, as on the page
+        shares = world.get(f"{METRIC}/editor_spread.svg?chart=shares&view={view}").text
+        assert (f".bars.{other},.off" in shares, f".bars.{view}," in shares) == (True, False)
     for chart in ("series", "shares", "below"):
         answer = world.get(f"{METRIC}/editor_spread.svg?chart={chart}&by=os")
         assert answer.headers["content-type"] == "image/svg+xml"
@@ -535,6 +538,23 @@ def test_links_keep_what_was_chosen(world: Any) -> None:
     assert (usual["raw"], usual["norm-sub"]) == (page, f"{page}?view=norm-sub")
 
 
+def test_a_mean_of_one_tag_is_the_same_on_its_page_in_its_twin_and_in_its_table(world: Any) -> None:
+    query = "?every=day&segment=os:linux"
+    truth = world.results.estimates(
+        "app-usage", "editor_seconds", last=60, every="day", segment={"os": "linux"}
+    )
+    twin = world.get(f"{METRIC}/editor_seconds.json{query}").json()
+    values = [point["value"] for point in twin["series"][0]["points"]]
+    assert values == [result.estimate.value for result in truth]
+    assert twin["segment"] == twin["latest"]["segment"] == twin["series"][0]["segment"] == {"os": "linux"}
+    assert world.get(f"{METRIC}/editor_seconds.csv{query}").text == csv_text(truth.rows)
+    page = world.get(f"{METRIC}/editor_seconds{query}").page
+    assert [tag["value"] for tag in page.all("option") if "selected" in tag][2:] == ["os:linux", ""]
+    both = world.get(f"{METRIC}/editor_seconds.json{query}&by=channel").json()
+    tags = [{"os": "linux", "channel": tag} for tag in ("stable", "beta")]
+    assert [line["segment"] for line in both["series"]] == tags
+
+
 def test_dates_pick_what_is_shown_and_both_are_included(world: Any) -> None:
     query = "?every=day&since=2026-09-22&until=2026-09-23"
     (series,) = world.get(f"{METRIC}/editor_seconds.json{query}").json()["series"]
@@ -576,3 +596,83 @@ def test_a_loss_is_rounded_up_wherever_it_stands(
     assert float(costs[1]) >= float(epsilon) - 1e-12
     total = next(row for row in page.rows if row[0] == "whole plan")
     assert total[1] == costs[1] == shown
+
+
+SECONDS = """
+min_reports = 1
+[plan]
+name = "quick"
+version = 1
+round = "10s"
+[metrics.size]
+kind = "histogram"
+edges = [0, 1, 2, 4, 8]
+mechanism = "d-bit-flip"
+bits = 1
+epsilon = 1.0
+[metrics.theme]
+kind = "choice"
+labels = ["dark", "light"]
+mechanism = "d-bit-flip"
+bits = 1
+epsilon = 1.0
+"""
+
+
+@pytest.fixture
+def quick(make_world: Callable[..., Any]) -> Any:
+    """Rounds of ten seconds, with one report each: no bucket is asked about in all of them."""
+    world = make_world(SECONDS, now=1_790_100_000.0)
+    for place in range(6):
+        world.answer(SdkFleet(world.plan, 1, place), 179_000_000 + place, {"size": [1], "theme": ["dark"]})
+    return world
+
+
+@pytest.mark.parametrize("metric", ["size", "theme"])
+def test_a_day_with_single_reports_has_a_page(quick: Any, metric: str) -> None:
+    page = f"/plans/quick/metrics/{metric}"
+    assert {
+        bucket["value"] for bucket in quick.get(f"{page}.json?every=day").json()["histogram"]["buckets"]
+    } == {None}
+    text = quick.get(f"{page}?every=day")
+    assert text.status == 200
+    assert "unknown" in text.page.texts
+    assert "no bound" not in text.text
+
+
+def test_rounds_of_seconds_have_addresses_and_times_of_their_own(quick: Any) -> None:
+    page = quick.get("/plans/quick/metrics/size?every=round").page
+    times = [tag["value"] for tag in page.all("option") if tag["value"].startswith("2026-09-21T")]
+    assert len({*times}) == 6
+    twins = [quick.get(f"/plans/quick/metrics/size.json?every=round&at={at}").json() for at in times]
+    assert [twin["histogram"]["round"] for twin in twins] == [179_000_005 - place for place in range(6)]
+    assert "21 Sep 2026, 14:13:30 to 14:13:40 UTC" in page.texts
+
+
+def test_a_time_in_seconds_ends_where_it_says(quick: Any) -> None:
+    medians = quick.get("/plans/quick/metrics/size.json?every=round&until=1790000020").json()["medians"]
+    assert [median["round"] for median in medians] == [179_000_001, 179_000_000]
+
+
+@pytest.mark.parametrize(("before", "after"), [("size", "count"), ("count", "size")])
+def test_a_metric_of_another_kind_in_an_older_version_is_another_metric(
+    make_world: Callable[..., Any], before: str, after: str
+) -> None:
+    """Its figures are on no page of the newest version, under no wrong name."""
+    kinds = {"size": SECONDS, "count": SECONDS.partition("[metrics.size]")[0] + COUNT}
+    world = make_world(kinds[before], now=1_790_100_000.0)
+    columns = {"size": [1] * 50, **({"theme": ["dark"] * 50} if before == "size" else {})}
+    world.answer(SdkFleet(world.plan, 50, 1), 179_000_000, columns)
+    assert "No estimate yet" not in world.get("/plans/quick/metrics/size?every=round").text
+    world.store.register(Plan.from_toml(kinds[after].replace("version = 1", "version = 2")))
+    assert "No estimate yet" in world.get("/plans/quick/metrics/size?every=round").text
+    assert "No result yet" in world.get("/public/quick/size").text
+    (plan,) = world.get("/index.json?every=round").json()["plans"]
+    assert plan["metrics"][0]["latest"] is None
+
+
+COUNT = """[metrics.size]
+kind = "mean"
+max_value = 8
+epsilon = 1.0
+"""

@@ -271,3 +271,21 @@ def test_the_health_page_is_there_when_the_store_is_not(
     assert answer.status == 200
     cohorts = world.get("/health.json").json()
     assert (cohorts["uneven"], "Cohorts" in cohorts["worries"]) == (None, False)
+
+
+def test_a_version_that_spreads_is_not_taken_for_missing_reports(make_world: Callable[..., World]) -> None:
+    """Most devices still answer the older version in the same round."""
+    world = make_world(MINUTES)
+    newer = Plan.from_toml(MINUTES.replace("version = 1", "version = 2"))
+    world.store.register(newer)
+    last = world.plan.round_at(world.now) - 1
+    for number in range(last - 4, last + 1):
+        for plan, devices in ((world.plan, 40), (newer, 5)) if number == last else ((world.plan, 45),):
+            world.answer(SdkFleet(plan, devices, seed=3), number, {"minutes": [100] * devices})
+    (plan,) = world.get("/index.json").json()["plans"]
+    assert plan["hints"] == []
+    assert "45 reports in the last sealed round" in world.get("/").text
+    assert "Last sealed round: 45 reports. Usual: 45." in world.get("/health").page.texts
+    assert world.get("/plans/app-usage").text.count("40 reports, sealed, version 1") == 2, (
+        "a bar, in both sizes"
+    )

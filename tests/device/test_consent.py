@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shared.devices import HERE, SECONDS, Make, Query, identity, settled, with_epsilon
+from tests.shared.devices import HERE, SECONDS, Make, Query, identity, with_epsilon
 
 from reticent.device import Accepted, Consent, Device, Outcome, Policy
+from reticent.device.engine import Engine
+from reticent.device.statefile import StateFile
 from reticent.errors import ParameterError
 from reticent.plan import Plan
 from reticent.reports import from_json
@@ -56,7 +58,6 @@ def test_what_is_recorded_answered_and_sent_after_every_transition(
         clock.advance(SECONDS)
         device.add("editor_seconds", 5)
         device.flush()
-        settled(device)
     assert [report.round for report in transport.reports] == ([HERE + 1] if before == "granted" else [])
     assert device.set_consent(after)
     assert device.consent == device.status().consent == after
@@ -72,7 +73,6 @@ def test_what_is_recorded_answered_and_sent_after_every_transition(
         clock.advance(SECONDS)
         device.add("editor_seconds", 9)
         device.flush()
-        settled(device)
     sent = [report.round for report in transport.reports]
     wholly = {HERE + 1} if before == "granted" else set()
     wholly |= {HERE + 3, HERE + 4} if after == "granted" else set()
@@ -121,7 +121,6 @@ def test_a_choice_made_in_another_process_holds_in_this_one(
     for _ in range(2):
         clock.advance(SECONDS)
         device.flush()
-        settled(device)
     assert device.consent == after
     wholly = [HERE + 2] if after == "granted" else []
     if before == after == "granted":
@@ -158,12 +157,10 @@ def sent_rounds(folder: Path, plan: Plan, choices: tuple[Consent, ...], value: i
         clock.advance(SECONDS)
         device.add("editor_seconds", value)
         device.flush()
-        settled(device)
         if choice != device.consent:
             assert device.set_consent(choice)
         device.add("editor_seconds", value)
         device.flush()
-        settled(device)
     device.close()
     return [report.round for report in transport.reports]
 
@@ -230,6 +227,73 @@ def test_where_nothing_was_sent_nothing_stays_but_the_choice(
     assert device.receipt().total_lifetime == 0
 
 
+def test_answers_under_local_that_are_no_longer_listed_are_wiped_too(
+    device_of: Make, clock: ManualClock, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reticent.device.outbox.MOST_RECEIPTS", -62)  # the latest is listed
+    device = device_of(consent="local")
+    for _ in range(4):
+        clock.advance(SECONDS)
+        device.flush()
+    assert query("SELECT state FROM past") == [("local",)]
+    assert device.set_consent("denied")
+    assert query("SELECT * FROM past") == []
+
+
+def test_threads_that_find_a_new_file_at_once_share_one_engine(
+    device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread makes the file for a yes; another finds it before the yes is entered."""
+    device = device_of(consent="unset")
+    found, looked = threading.Event(), threading.Event()
+    opened, entered = StateFile.__init__, Engine.set_consent
+
+    def open_together(*arguments: Any) -> None:
+        if threading.current_thread() is agreeing:
+            opened(*arguments)
+            assert found.wait(10)
+        else:
+            found.set()
+            while device._engine is None:
+                time.sleep(0.001)
+            opened(*arguments)
+
+    def enter_later(engine: Engine, choice: Consent) -> bool:
+        assert looked.wait(10)
+        return entered(engine, choice)
+
+    monkeypatch.setattr(StateFile, "__init__", open_together)
+    monkeypatch.setattr(Engine, "set_consent", enter_later)
+    agreeing = threading.Thread(target=device.set_consent, args=("granted",))
+    agreeing.start()
+    while not Path(device._state).exists():
+        time.sleep(0.001)
+    assert device.report() is None
+    looked.set()
+    agreeing.join()
+    clock.advance(SECONDS)
+    device.add("editor_seconds", 5)
+    assert device._recorded(HERE + 1) == {"editor_seconds": 5}
+
+
+def test_a_yes_starts_no_thread_unless_the_program_did(
+    device_of: Make, clock: ManualClock, transport: RecordingTransport
+) -> None:
+    others = set(threading.enumerate())
+
+    def is_sending() -> bool:
+        return any(thread.name == "reticent" for thread in set(threading.enumerate()) - others)
+
+    device = device_of(consent="unset", transport=transport)
+    assert device.set_consent("granted")
+    assert not is_sending()
+    assert device.set_consent("denied")
+    device.start()
+    assert not is_sending()
+    assert device.set_consent("granted")
+    assert is_sending()
+
+
 def test_what_was_sent_stays_counted_and_is_never_drawn_again(
     device_of: Make, clock: ManualClock, state: Path, transport: RecordingTransport
 ) -> None:
@@ -252,7 +316,6 @@ def test_what_was_sent_stays_counted_and_is_never_drawn_again(
     assert device.set_consent("granted")
     clock.advance(2 * SECONDS)
     device.flush()
-    settled(device)
     assert [report.round for report in transport.reports] == [HERE + 1, HERE + 4]
     assert identity(state) == before
     assert device.receipt().total_lifetime == kept.total_lifetime
@@ -275,7 +338,6 @@ def test_answers_under_local_are_shown_never_sent_and_lose_nothing(
     assert device.report(HERE + 1) is None
     clock.advance(2 * SECONDS)
     device.flush()
-    settled(device)
     assert [report.round for report in transport.reports] == [HERE + 3]
     assert device.receipt().total_loss > 0
 
@@ -305,13 +367,11 @@ def test_windows_of_sampled_answers_are_wholly_under_granted(
         clock.now = (clock.now // 86_400 + 2) * 86_400 + 60.0
         first = device.current_round
         device.flush()
-        settled(device)
         device.set_consent(choice)
         device.set_consent("granted")
         for _ in range(8):
             clock.advance(SECONDS)
             device.flush()
-            settled(device)
         windows = [(report.round - first) // 4 for report in transport.reports if report.round >= first]
         assert windows == [1], "the window of the choice was not wholly under granted; the next one is"
         device.close()
@@ -628,7 +688,10 @@ assert Device(plan, "lifted", consent="granted", policy=lifted).status().silence
     assert done.stdout.split() == [*rules, str(is_free), str(is_free), str(not is_free)]
 
 
-def test_a_rule_must_be_true_or_false() -> None:
+def test_a_rule_must_be_true_or_false_and_a_limit_a_number() -> None:
     value: Any = None
     with pytest.raises(ParameterError, match="silent_in_ci: expected True or False"):
         Policy(silent_in_ci=value)
+    for value in (-1, float("nan"), "2", [2]):
+        with pytest.raises(ParameterError, match="max_epsilon: expected a number >= 0, or None"):
+            Policy(max_epsilon=value)

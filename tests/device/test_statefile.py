@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from math import inf
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HERE, Make, Query, settled, with_epsilon
+from tests.shared.devices import HERE, Make, Query, with_epsilon
 
 from reticent.device import Device, Policy
+from reticent.device.locks import ProcessLock
 from reticent.device.statefile import StateFile
 from reticent.errors import StateError
 from reticent.plan import Plan
@@ -152,7 +155,6 @@ def test_a_broken_file_is_quarantined_and_never_redrawn_in_silence(
     assert transport.reports == []
     clock.advance(21_600)
     device.flush()
-    settled(device)
     assert [report.round for report in transport.reports] == [HERE + 1]
 
 
@@ -308,6 +310,35 @@ def test_a_locked_file_says_so(device_of: Make, state: Path, monkeypatch: pytest
     finally:
         connection.close()
     assert device_of().status().epoch == 0
+
+
+def test_a_file_is_not_opened_while_another_process_opens_one(
+    device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StateFile.__init__, "__defaults__", (0.1,))  # seconds to wait for it
+    with closing(ProcessLock(str(state.parent), is_folder=True)) as lock:
+        assert lock.take()
+        with pytest.raises(StateError, match=r"locked by another process for 0\.1 s"):
+            device_of()
+    assert names(state.parent) == set()
+    assert device_of().status().epoch == 0
+
+
+def test_a_broken_file_is_durably_set_aside_before_another_has_its_name(
+    device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device_of().close()
+    sql(state, "UPDATE device SET epoch = 7")
+    events: list[str] = []
+
+    def recorded(name: str, call: Callable[..., None]) -> Callable[..., None]:
+        return lambda *arguments: (events.append(name), call(*arguments))[1]
+
+    for name in ("rename", "fsync", "replace"):
+        monkeypatch.setattr(os, name, recorded(name, getattr(os, name)))
+    device_of()
+    assert [event for event in events if event != "rename"] == ["fsync", "replace", "fsync"]
+    assert events[0] == "rename"
 
 
 def test_a_place_that_cannot_be_a_file(plan: Plan, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,37 @@ def test_a_pause_by_another_process_counts(device_of: Make, state: Path, clock: 
     assert not device.status().active
 
 
+@pytest.mark.parametrize("how", ["damaged", "removed", "removed, and another process paused"])
+def test_a_pause_outlives_its_file(how: str, device_of: Make, state: Path, clock: ManualClock) -> None:
+    device = device_of()
+    other = device_of() if "another" in how else device
+    assert other.pause()
+    device.add("nothing of the plan")
+    assert device.save()
+    if how == "damaged":
+        device.close()
+        with closing(sqlite3.connect(state)) as connection, connection:
+            connection.execute("UPDATE device SET round_seconds = 7")
+        device = device_of()
+    else:
+        for file in state.parent.glob(f"{state.name}*"):
+            file.unlink()
+    clock.advance(2 * SECONDS)
+    assert device.report() is None
+    assert device.status().paused
+    assert device.status().epoch == 1
+    assert device.resume()
+    clock.advance(2 * SECONDS)
+    assert device.report() is not None
+
+
+def test_where_a_pause_cannot_be_read_the_person_is_asked_again(device_of: Make, state: Path) -> None:
+    device_of().close()
+    with closing(sqlite3.connect(state)) as connection, connection:
+        connection.execute("DROP TABLE pauses")
+    assert device_of().consent == "unset"
+
+
 def test_forget_is_a_new_epoch(
     device_of: Make, clock: ManualClock, transport: RecordingTransport, query: Query, state: Path
 ) -> None:
@@ -105,6 +138,18 @@ def test_forget_is_a_new_epoch(
     assert {entry.epoch for entry in device.receipt().losses} == {0, 1}
 
 
+@pytest.mark.parametrize("is_other", [False, True], ids=["this process", "another process"])
+def test_a_file_that_is_lost_after_forget_is_yet_another_epoch(
+    is_other: bool, device_of: Make, state: Path
+) -> None:
+    device = device_of()
+    assert (device_of() if is_other else device).forget()
+    device.report()
+    for file in state.parent.glob(f"{state.name}*"):
+        file.unlink()
+    assert device.status().epoch == 2
+
+
 def test_forget_drops_what_never_left(device_of: Make, clock: ManualClock, query: Query) -> None:
     device = device_of()
     clock.advance(2 * 21_600)
@@ -113,6 +158,7 @@ def test_forget_drops_what_never_left(device_of: Make, clock: ManualClock, query
     assert device.forget()
     assert query("SELECT * FROM reports") == []
     assert device.report(HERE + 1) is None
+    assert device.report(HERE + 2) is None, "it had begun"
 
 
 @pytest.mark.parametrize("value", ["1", "true", "yes"])

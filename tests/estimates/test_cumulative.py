@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from reticent.counts import HistogramCounts, MeanCounts
 from reticent.errors import ParameterError
@@ -118,6 +119,31 @@ def test_rounds_of_the_same_devices_are_no_more_evidence_and_sampled_ones_are() 
     assert cumulative(metric, [counts]) == cumulative(metric, counts)
     total = HistogramCounts(*(tuple(2 * number for number in part) for part in (counts.reports, counts.ones)))
     assert cumulative(metric, [counts] * 2, answers=Answers(window=4)) == cumulative(metric, total)
+
+
+def test_the_width_of_a_band_of_reports_is_that_of_the_coins_of_bentkus() -> None:
+    """One inner edge, so its two limits have 2.5 % each: the least t with e²/2 · Pr[B ≥ t] below it."""
+    which, reports = Metric("two", HadamardBit(1, Buckets.even(24, 2)), Flip("1/5")), 1000
+    band, channel = cumulative(which, HistogramCounts((250,) * 4, (125,) * 4)), which.channel
+    hit, miss = (float(channel.truth(share)) for share in (1, 0))
+    square = max(
+        chance * hit**2 + (1 - chance) * miss**2 for chance in map(float, (channel.low, channel.high))
+    )
+    reach = max(hit, -miss) + 1
+    tails = np.e**2 / 2 * binom.sf(np.arange(-1, reports), reports, square / (square + reach**2))
+    most = int(np.argmax(tails <= 0.025))
+    width = most * (reach + square / reach) / reports - square / reach
+    assert band.upper[1] - band.values[1] == pytest.approx(min(width, 1 - band.values[1]))
+    assert width < 0.5
+
+
+def test_shares_of_devices_with_a_value_are_ratios_of_the_ends_that_are_farthest_apart() -> None:
+    counts = HistogramCounts((5000,) * 4, (2038, 1807, 1807, 2038), rows_per_report=4)
+    every = cumulative(Metric("all", DBitFlip(2, Buckets.even(32, 4), 4)), counts)
+    present = cumulative(Metric("some", DBitFlip(2, Buckets.even(24, 3, absent=True), 4)), counts)
+    assert present.lower[1:3] == pytest.approx([low / every.upper[3] for low in every.lower[1:3]])
+    assert present.upper[1:3] == pytest.approx([high / every.lower[3] for high in every.upper[1:3]])
+    assert 0 < present.lower[1] < present.upper[1] < present.upper[2] < 1
 
 
 def test_a_mean_has_no_band() -> None:

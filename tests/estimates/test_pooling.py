@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from reticent.counts import HistogramCounts, MeanCounts
 from reticent.errors import ParameterError
-from reticent.estimates import average, clopper_pearson, difference, estimate
+from reticent.estimates import average, clopper_pearson, difference, estimate, expected_average_half_width
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Answers, Metric
 
@@ -247,11 +247,28 @@ def test_a_difference_is_later_less_earlier() -> None:
 
 @pytest.mark.parametrize(("reports", "more"), [(1_000, 1.02), (1_000_003, 1.01)])
 def test_a_difference_of_many_devices_is_that_of_two_normal_laws(reports: int, more: float) -> None:
-    """2.338 standard deviations at 97.5 %, and little more for the unknown chances and the grid."""
+    """2.345 standard deviations at 97.55 %: a fiftieth of the tail is for the unknown chances; and the grid."""
     counts = MeanCounts(reports, reports // 2)
     change, deviation = difference(PLAIN, counts, counts), np.sqrt(2 * 0.25 / reports)
     half = change.half_width * float(PLAIN.channel.contrast) / 24
-    assert 2.338 * deviation < half < 2.338 * more * deviation
+    assert 2.344 * deviation < half < 2.338 * more * deviation
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_skewed_difference_is_that_of_the_way_back_turned_over(rounds: int) -> None:
+    """Few devices of many are at one end: it may exceed what was seen by more than fall short of it."""
+    which = Metric("mean", OneBitMean(8, 1))
+    few, half = [MeanCounts(400, 8)] * rounds, [MeanCounts(40_000, 20_000)] * rounds
+    change, back = difference(which, few, half), difference(which, half, few)
+    assert change.uncut == pytest.approx((-back.uncut[1], -back.uncut[0]))
+    down, up = change.value - change.uncut[0], change.uncut[1] - change.value
+    assert down > 1.05 * up, "the share of ones among the few may be far above its mean by chance, not below"
+
+
+def test_devices_are_rounded_down_where_laws_are_shared() -> None:
+    sixty_four, one_more = ([HistogramCounts((n, 16, 16, 16), (8,) * 4)] * 7 for n in (16, 17))
+    widths = [average(ROWS, week).buckets[0].half_width for week in (sixty_four, one_more)]
+    assert widths[1] == pytest.approx(widths[0], rel=2e-3)
 
 
 def test_upper_means_of_two_periods_add() -> None:
@@ -394,6 +411,7 @@ def test_what_cannot_be_pooled_is_refused() -> None:
         lambda: average(PLAIN, [MONDAY, histogram]),
         lambda: difference(PLAIN, MONDAY, histogram),  # type: ignore[call-overload]
         lambda: average(PLAIN, [MONDAY, MeanCounts(0, 0)]),
+        lambda: average(PLAIN, [MONDAY, MONDAY], confidence=1),
     ):
         with pytest.raises(ParameterError):
             refused()
@@ -410,3 +428,30 @@ def test_what_lies_beyond_the_range_has_the_width_of_its_noise(share: float) -> 
     assert outside.uncut[0] < outside.value < outside.uncut[1]
     assert 0 <= outside.lower <= outside.upper <= 1
     assert difference(metric, week, week).value == 0
+
+
+@pytest.mark.parametrize("share", [0.01, 0.25, 1.0])
+def test_liars_on_one_bucket_stay_within_the_bound_of_an_average(share: float) -> None:
+    """In each round they take at most all of its reports on the bucket; few of them are enough in the second."""
+    which = Metric("h", DBitFlip(1, Buckets.even(24, 4), 1), Flip("1/5"))
+    wide, narrow = (
+        HistogramCounts((500, 0, 0, 500), (250, 0, 0, 250)),
+        HistogramCounts((10, 0, 0, 990), (5, 0, 0, 495)),
+    )
+    one = [estimate(which, counts).buckets[0].manipulation_bound(share) for counts in (wide, narrow)]
+    assert average(which, [wide, narrow]).buckets[0].manipulation_bound(share) >= sum(one) / 2 * (1 - 1e-9)
+    for answers in (Answers(), SAMPLED):
+        change = difference(which, wide, narrow, answers=answers).buckets[0]
+        assert change.manipulation_bound(share) >= sum(one) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"devices": 0}, {"rounds": 0}, {"rounds": -3}, {"confidence": 1}, {"confidence": 1.5}, {"at": 25.0}],
+    ids=str,
+)
+def test_a_width_is_expected_of_some_devices_in_some_rounds_only(asked: dict[str, float]) -> None:
+    usual = {"devices": 100, "rounds": 5, "confidence": 0.95, "at": 24.0}
+    assert expected_average_half_width(FLIPPED, **usual) > 0
+    with pytest.raises(ParameterError, match=next(iter(asked))):
+        expected_average_half_width(FLIPPED, **(usual | asked))

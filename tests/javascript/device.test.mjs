@@ -344,6 +344,127 @@ test("once a person has said no, a report that was on its way is through", async
   await flushing;
 });
 
+test("a person's pause outlives a no and a yes, also where nothing was told", async () => {
+  for (const isTold of [true, false]) {
+    const here = await world();
+    here.next(2);
+    if (isTold) await here.device.flush();
+    assert.equal(await here.device.pause(), true);
+    await here.device.setConsent("denied");
+    await here.device.close();
+    await here.open();
+    await here.device.setConsent("granted");
+    here.device.add("minutes", 5);
+    const before = here.bodies.length;
+    here.next(3);
+    await here.device.flush();
+    assert.deepEqual((await here.device.status()).reasons, ["paused"]);
+    await here.device.resume();
+    here.next(2);
+    await here.device.flush();
+    assert.deepEqual(rounds(here).slice(before), [here.now / HOUR - 1]); // not the one in which the pause ended
+  }
+});
+
+test("a pause is kept where a choice is kept, and is not done where nothing is", async () => {
+  const here = await world({ consent: "unset" });
+  assert.equal(await here.device.pause(), false);
+  assert.equal(here.text, null);
+  await here.device.setConsent("denied");
+  assert.equal(await here.device.pause(), true);
+  await here.device.setConsent("unset");
+  await here.device.setConsent("granted");
+  assert.deepEqual((await here.device.status()).reasons, ["paused"]);
+});
+
+test("a pause of a state that was wiped holds under a plan with longer rounds", async () => {
+  const here = await world({ plan: plan(), policy: { maxLifetime: 1000 } });
+  here.next(2);
+  await here.device.pause();
+  await here.device.setConsent("denied");
+  await here.open({ plan: plan("sampled") }); // its rounds are six hours long
+  await here.device.setConsent("granted");
+  here.next(6 * 28 * 2);
+  await here.device.resume();
+  const { pauses } = here.data();
+  assert.deepEqual(pauses, [{ from: 0, through: Math.floor(here.now / (6 * HOUR)), reason: "asked" }]);
+});
+
+test("a refused plan changes nothing, consent included", async () => {
+  const policy = { fewestRounds: 0, maxLifetime: 8 };
+  const here = await world({ policy });
+  await here.device.setConsent("granted");
+  await here.device.close();
+  await here.open({ plan: plan("more-metrics") });
+  assert.equal(here.device.consent, "granted");
+  assert.match((await here.device.status()).reasons.join(), /maxLifetime/);
+  here.next(2);
+  assert.equal(await here.device.flush(), 1);
+});
+
+test("answers under local that are no longer listed are wiped with the others", async () => {
+  const here = await world();
+  here.next(2);
+  await here.device.flush();
+  await here.state.update((text) => toText({ ...fromText(text), earlier: { accepted: 3, local: 4 } }));
+  await here.device.setConsent("denied");
+  assert.deepEqual(here.data().earlier, { accepted: 3 });
+});
+
+test("after a no, each of several reports on their way is waited for, and the receipt has what came of it", async () => {
+  const here = await world({ plan: plan("patient") });
+  here.next(3);
+  const [gates, arrived] = [[], []];
+  const transport = {
+    send: (body) => new Promise((resolve) => gates.push(() => (arrived.push(body), resolve({ kind: "accepted", reason: "accepted" })))),
+  };
+  await here.open({ transport });
+  const until = async (count) => {
+    while (gates.length < count) await new Promise((resolve) => setTimeout(resolve, 1));
+  };
+  const flushing = [here.device.flush()];
+  await until(1);
+  flushing.push(here.device.flush()); // begins with the other report
+  await until(2);
+  const denying = here.device.setConsent("denied").then((done) => [done, arrived.length]);
+  gates[1]();
+  setTimeout(gates[0], 20);
+  assert.deepEqual(await denying, [true, 2]);
+  await Promise.all(flushing);
+  assert.deepEqual(here.data().reports.map(({ state }) => state), ["accepted", "accepted"]);
+});
+
+test("a transport that never answers is waited for no longer than 12 s", async (context) => {
+  const here = await world({ transport: { send: () => new Promise(() => {}) } });
+  here.next(2);
+  void here.device.flush();
+  while (!here.data().reports[0]?.attempts) await new Promise((resolve) => setTimeout(resolve, 1));
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const pausing = here.device.pause();
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  context.mock.timers.tick(12_000);
+  assert.equal(await pausing, false);
+  assert.deepEqual((await here.device.status()).reasons, ["paused"]);
+  assert.equal(await here.device.resume(), true); // which need not wait
+});
+
+test("a clock that fails changes nothing in the state", async () => {
+  const here = await world();
+  here.next();
+  const { text, now } = here;
+  for (const wrong of [NaN, Infinity, undefined, "noon"]) {
+    here.now = wrong;
+    here.device.add("minutes", 5);
+    assert.equal(await here.device.report(), null);
+    assert.equal(here.device.currentRound, -1);
+  }
+  assert.equal(here.text, text);
+  here.now = now;
+  assert.deepEqual((await here.device.status()).notes, { internal: 4, state: 4 });
+  assert.deepEqual(here.data().totals, {});
+  await assert.rejects(here.open({ clock: () => NaN }), /clock: expected/);
+});
+
 // The environment
 
 test("the environment silences by default; rounds that it overlaps are never answered", async () => {
@@ -645,11 +766,31 @@ test("in the background each round is answered and sent at its moment; values ar
   assert.equal(moments.length, before);
 });
 
+test("a device that is closed waits for the report on its way and begins no other", async () => {
+  const here = await world({ plan: plan("patient") });
+  here.next(3);
+  await here.device.status();
+  let [arrive, sent] = [null, 0];
+  const gate = new Promise((resolve) => (arrive = resolve));
+  const transport = { send: () => ((sent += 1), gate.then(() => ({ kind: "accepted", reason: "accepted" }))) };
+  await here.open({ transport });
+  await here.device.report(first);
+  await here.device.report(first + 1);
+  here.now += 0.9 * HOUR; // beyond the moments of both
+  here.device.start();
+  while (!sent) await new Promise((resolve) => setTimeout(resolve, 1));
+  const closing = here.device.close();
+  arrive();
+  await closing;
+  assert.equal(sent, 1);
+  assert.deepEqual(here.data().reports.map(({ state }) => state), ["accepted", "waiting"]);
+});
+
 test("answers of a collector mean one of three things", () => {
   assert.equal(outcomeOf(202, null, "").kind, "accepted");
   for (const status of [200, 204, 0, 302, 500, 503, 401, 403, 408, 425, 429]) assert.equal(outcomeOf(status, null, "<html>").kind, "retry", status);
   assert.deepEqual(outcomeOf(410, null, '{"code":"late"}'), { kind: "rejected", reason: "late" });
-  assert.deepEqual(outcomeOf(404, null, '{"code":"<script>"}'), { kind: "rejected", reason: "http-404" });
+  assert.deepEqual(outcomeOf(404, null, '{"code":"<script>"}'), { kind: "retry", reason: "wrong-path" });
   assert.equal(outcomeOf(503, "120", "").after, 120);
   assert.ok(Math.abs(outcomeOf(503, new Date(Date.now() + 60_000).toUTCString(), "").after - 60) < 5);
   assert.equal(outcomeOf(503, "soon", "").after, undefined);
@@ -663,8 +804,40 @@ test("the back-off has a ceiling that doubles, with jitter from 0", () => {
   assert.ok(backOff(0, 32) <= 2);
 });
 
+test("whatever a transport asks for, a report waits for some time and is tried again", async () => {
+  for (const after of [NaN, -5, "7", {}, null]) assert.ok(backOff(0, HOUR, after) >= 0 && backOff(0, HOUR, after) <= 15);
+  assert.ok(backOff(0, HOUR, Infinity) < 1.1e9);
+  const here = await world();
+  here.next(2);
+  here.outcomes = [{ kind: "retry", reason: "busy", after: NaN }];
+  await here.device.flush();
+  assert.ok((await here.device.status()).nextAttempt >= here.now);
+});
+
+test("a wrong path, or a key that is missing, loses no report", async (context) => {
+  const answers = [[404, "<html>"], [404, '{"code":"not_found"}'], [405, '{"code":"method_not_allowed"}'], [401, ""], [202, ""]];
+  const urls = [];
+  context.mock.method(globalThis, "fetch", async (url) => {
+    urls.push(url);
+    const [status, text] = answers.shift();
+    return new Response(text, { status });
+  });
+  const here = await world({ plan: plan("patient") });
+  here.next(2);
+  await here.open({ transport: undefined, endpoint: "https://example.org/base//?" });
+  const seen = [];
+  for (let attempt = 0; attempt < 5; attempt++) {
+    await here.device.flush();
+    const { reports, lastAttempt } = await here.device.status();
+    seen.push([reports.waiting, lastAttempt.outcome]);
+    here.now += 600;
+  }
+  assert.deepEqual(seen, [[1, "wrong-path"], [1, "wrong-path"], [1, "wrong-path"], [1, "no-key"], [0, "accepted"]]);
+  assert.deepEqual(new Set(urls), new Set(["https://example.org/base/v1/reports"]));
+});
+
 test("an endpoint is https, or this machine", () => {
-  for (const bad of ["http://example.org", "example.org", "ftp://example.org", "https://user@example.org", "https://example.org/?x", "https://example.org/#x", ""]) {
+  for (const bad of ["http://example.org", "example.org", "ftp://example.org", "https://user@example.org", "https://:word@example.org", "https://example.org:0", "https://example.org/?x", "https://example.org/#x", ""]) {
     assert.throws(() => httpTransport(bad), /endpoint: expected/, bad);
   }
   for (const good of ["https://example.org", "http://127.0.0.1:8000", "http://localhost:1", "http://[::1]:2", "https://example.org/base/"]) httpTransport(good);

@@ -10,6 +10,8 @@ import { epsilon, lifetimeLoss, ln, lossByWidth, lossOfReport, lossOfRound } fro
 import { OneBitMean } from "../../devices/javascript/src/mechanisms.js";
 import { readPlan } from "../../devices/javascript/src/plan.js";
 import { Policy } from "../../devices/javascript/src/policy.js";
+import { outcomeOf } from "../../devices/javascript/src/transport.js";
+import { world } from "./harness.mjs";
 
 const plans = new Map();
 
@@ -49,6 +51,16 @@ const doing = {
     }));
     const lifetime = plan.sampled ? report : metrics.reduce((sum, one) => sum + one.lifetime, 0);
     return { report, metrics, refused: new Policy(policy).problems(plan, report, lifetime).length > 0 };
+  },
+  outcome: ({ status, after, text }) => outcomeOf(status, after, text),
+  async history({ plan, consent, steps }) {
+    const here = await world({ plan, consent, policy: Policy.unlimited() });
+    for (const [step, about] of steps) {
+      if (step === "next") here.next();
+      else if (step === "restart") await here.device.close().then(() => here.open());
+      else await here.device[step](...about);
+    }
+    return here.bodies.map((body) => JSON.parse(body).round);
   },
   ln: (ratio) => `${ln(Fraction.parse(ratio))}`,
   upward: (number) => Fraction.parse(number).upward(),

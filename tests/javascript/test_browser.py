@@ -132,7 +132,7 @@ def test_a_page_a_node_program_and_a_python_device_are_counted_together(
         stranger = tab(moments[0], endpoint=endpoint, key="wrong", database="other")
         at(stranger, now)
         assert stranger.evaluate("device.flush()") == 0
-        assert stranger.evaluate("device.status()")["lastAttempt"]["outcome"] == "unauthorized"
+        assert stranger.evaluate("device.status()")["lastAttempt"]["outcome"] == "wrong-key"
 
         counts = store.counts(RoundKey(PLAN.name, PLAN.version, current - 1))
         ones: dict[tuple[str, ...], int] = Counter()

@@ -156,6 +156,7 @@ def test_a_bad_line_does_not_hide_the_good_ones() -> None:
         (lambda data: data[:17] + b"\x00\x00" + data[19:], "malformed"),
         (lambda data: data[:17] + b"\x00\x1e" + data[19:] + b"\x00", "malformed"),
         (lambda data: data[:19] + b"\xff" + data[20:], "malformed"),
+        (lambda data: data[:19] + (2**53).to_bytes(8) + data[27:], "malformed"),
         (lambda data: data[:-4] + b"\x03" + data[-3:], "malformed"),
     ],
 )

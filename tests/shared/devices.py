@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -60,18 +59,6 @@ Query = Callable[..., list[tuple[object, ...]]]
 def clock_in(number: int = HERE, seconds: float = 60.0) -> ManualClock:
     """A clock that stands so many seconds into a round of six hours."""
     return ManualClock(number * SECONDS + seconds)
-
-
-def settled(device: Device, seconds: float = 10.0) -> None:
-    """
-    Wait until no report waits to be sent.
-
-    `set_consent("granted")` starts the thread that sends: it may have claimed a report that `flush` then leaves
-    to it, and send it a moment later.
-    """
-    deadline = time.monotonic() + seconds
-    while device.status().waiting and time.monotonic() < deadline:
-        time.sleep(0.005)
 
 
 def with_epsilon(plan_text: str, version: int, epsilon: str) -> Plan:

@@ -2,7 +2,8 @@
 Takes away from a process what Windows does not have, and gives it Windows' own locks.
 
 `msvcrt.locking` locks bytes for the one who opened the file, as Linux's open file description locks do, so the
-locks are real ones of the kernel. A file that is open cannot be renamed or replaced, as on Windows.
+locks are real ones of the kernel. A file that is open cannot be renamed or replaced, and a folder cannot be opened,
+as on Windows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 _SET_LOCK = 37  # F_OFD_SETLK of Linux
-_rename, _replace = os.rename, os.replace
+_rename, _replace, _open = os.rename, os.replace, os.open
 
 
 def _locking(descriptor: int, mode: int, count: int) -> None:
@@ -45,6 +46,12 @@ def _unless_open(act: Any) -> Any:
     return checked
 
 
+def _open_files_only(path: str, *arguments: Any) -> int:
+    if os.path.isdir(path):
+        raise PermissionError(13, "Permission denied", path)
+    return _open(path, *arguments)
+
+
 def become() -> None:
     """From here on this process is as on Windows; for a process of its own."""
     msvcrt: Any = ModuleType("msvcrt")
@@ -54,3 +61,4 @@ def become() -> None:
     for name in ("O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "register_at_fork", "fork", "fchmod", "getuid"):
         delattr(os, name)
     os.rename, os.replace = _unless_open(_rename), _unless_open(_replace)
+    os.open = _open_files_only  # type: ignore[assignment]

@@ -1,6 +1,6 @@
 // A report: a function of secret, plan, round and values, and of nothing else.
 
-import { packBits, toBase64, toHex } from "./bytes.js";
+import { packBits, toBase64 } from "./bytes.js";
 import { clamped, ZERO } from "./fraction.js";
 
 /** @typedef {import("./fraction.js").Fraction} Fraction */
@@ -59,16 +59,15 @@ export function answer(draws, plan, round, values, segment) {
     });
     visited[name] = memoClass;
   });
-  const id = draws.reportId(plan.version, round);
   const body = JSON.stringify({
     plan: plan.name,
     version: plan.version,
     round,
-    id: toBase64(id),
+    id: toBase64(draws.reportId(plan.version, round)),
     ...(plan.usesCohort ? { cohort } : {}),
     ...(plan.asked < plan.metrics.length ? { asked: toBase64(packBits(asked.map(Number))) } : {}),
     bits: toBase64(packBits(bits)),
     ...(plan.segments.length ? { segment: plan.tags(segment) } : {}),
   });
-  return { body, id: toHex(id), bits: bits.join(""), asked, visited };
+  return { body, bits: bits.join(""), asked, visited };
 }

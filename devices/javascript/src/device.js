@@ -8,8 +8,7 @@ import { backOff, claim, due, LONGEST_SEND, nextDue, settle } from "./outbox.js"
 import { Pending } from "./pending.js";
 import { readPlan } from "./plan.js";
 import { Policy, readEnvironment } from "./policy.js";
-import { previewOf, Receipt } from "./receipt.js";
-import { statusOf } from "./status.js";
+import { previewOf, Receipt, statusOf } from "./receipt.js";
 import { httpTransport } from "./transport.js";
 
 /** @typedef {import("./data.js").Change} Change */
@@ -47,7 +46,7 @@ export class Device {
   #wakesAt = Infinity;
   /** @type {Promise<unknown>} */
   #working = Promise.resolve();
-  /** @type {Promise<unknown>} the attempt under way; it never rejects */
+  /** @type {Promise<unknown>} the attempts under way, each from its claim on; it never rejects */
   #sending = Promise.resolve();
   #onHide = () => {
     if (globalThis.document?.visibilityState === "hidden") void this.#quietly(() => this.#update(() => {}));
@@ -99,9 +98,20 @@ export class Device {
     return this.#consent;
   }
 
-  /** The number of the round under way. */
+  /** The number of the round under way; -1 where the clock fails. */
   get currentRound() {
-    return Math.floor(this.#settings.clock() / this.#plan.roundSeconds);
+    try {
+      return Math.floor(this.#now() / this.#plan.roundSeconds);
+    } catch {
+      return -1;
+    }
+  }
+
+  /** Unix seconds; a clock of the host's own may say anything. */
+  #now() {
+    const now = this.#settings.clock();
+    if (!(Math.abs(now) < 2 ** 53)) throw new RangeError("clock: expected a function that returns unix seconds");
+    return now;
   }
 
   // Values: in memory only; they reach the state within a second, before a round is answered, and on close
@@ -125,7 +135,7 @@ export class Device {
   #record(name, given, verb) {
     try {
       if (this.#closed || !this.#timeline.length) return;
-      const round = this.currentRound;
+      const round = Math.floor(this.#now() / this.#plan.roundSeconds);
       const held = this.#timeline.find(([first]) => first <= round) ?? this.#timeline[this.#timeline.length - 1];
       const metric = held[1]?.byName.get(name);
       if (!metric) {
@@ -217,17 +227,17 @@ export class Device {
   /** Enter the person's choice. @param {Consent} consent */
   async setConsent(consent) {
     if (!CONSENTS.includes(consent)) throw new RangeError("consent: expected unset, granted, denied or local");
-    return this.#do((engine) => engine.choose(consent));
+    return this.#do((engine) => engine.choose(consent), consent !== "granted");
   }
 
   /** Record and send nothing from now on; rounds that a pause overlaps are never answered. */
   pause() {
-    return this.#do((engine) => engine.data.secret && engine.pause("asked"));
+    return this.#do((engine) => !engine.isEmpty && engine.pause("asked"));
   }
 
   /** End a pause; the first round answered is the next one. */
   resume() {
-    return this.#do((engine) => engine.resume("asked"));
+    return this.#do((engine) => engine.resume("asked"), false);
   }
 
   /**
@@ -238,11 +248,21 @@ export class Device {
     return this.#do((engine) => engine.forget());
   }
 
-  /** @param {(engine: Engine) => unknown} step */
-  async #do(step) {
-    const done = await this.#quietly(() => this.#update((engine) => (step(engine), true)));
-    await this.#sending; // a report that was on its way: once this resolves, nothing more leaves
-    return done ?? false;
+  /**
+   * Whether a step was taken and, where it silences the device, nothing leaves any more.
+   *
+   * @param {(engine: Engine) => unknown} step @param {boolean} silences
+   */
+  async #do(step, silences = true) {
+    const done = await this.#quietly(() => this.#update((engine) => step(engine) !== false));
+    if (!silences || !done) return done ?? false;
+    // A report that was on its way; not forever, since a transport of the host's own may never answer.
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let timer;
+    const tooLong = new Promise((resolve) => (timer = setTimeout(resolve, 1000 * (LONGEST_SEND + 2), false)));
+    const isSilent = await Promise.race([this.#sending.then(() => true), tooLong]);
+    clearTimeout(timer);
+    return isSilent === true;
   }
 
   /** The exact bytes that would be sent next, and what each bit means in words. */
@@ -314,17 +334,18 @@ export class Device {
   /** Answer what is due, then send. @param {boolean} early */
   async #work(early) {
     let accepted = 0;
-    let wakeAt = this.#settings.clock() + SLEEP_IN_TROUBLE;
+    let sleep = SLEEP_IN_TROUBLE;
     try {
-      const waiting = await this.#update((engine) => {
+      const [waiting, wakeAt] = await this.#update((engine) => {
         engine.answerDue();
-        wakeAt = nextDue(engine);
-        return this.#transport ? due(engine, early) : [];
+        return [this.#transport ? due(engine, early) : [], nextDue(engine)];
       });
-      for (const kept of waiting) accepted += Number(await this.#send(kept));
-      if (waiting.length) wakeAt = await this.#update(nextDue);
+      for (const kept of waiting) {
+        if (early || this.#started) accepted += Number(await this.#send(kept)); // not after `close`
+      }
+      sleep = (waiting.length ? await this.#update(nextDue) : wakeAt) - this.#now();
     } finally {
-      if (this.#started) this.#wake(Math.min(Math.max(wakeAt - this.#settings.clock(), 0.05), LONGEST_SLEEP));
+      if (this.#started) this.#wake(Math.min(Math.max(sleep, 0.05), LONGEST_SLEEP));
     }
     return accepted;
   }
@@ -335,22 +356,27 @@ export class Device {
    * @param {Kept} kept
    */
   async #send(kept) {
-    // The claim is durable before a byte leaves: no other sends it now, and after a crash the receipt lists it.
-    if (!this.#transport || !(await this.#update((engine) => claim(engine, kept)))) return false;
-    /** @type {import("./transport.js").Outcome} */
-    let outcome = { kind: "retry", reason: "transport" };
-    try {
-      const attempt = this.#transport.send(kept.body, LONGEST_SEND);
-      this.#sending = attempt.catch(() => {});
-      const given = await attempt;
-      if (!["accepted", "rejected", "retry"].includes(given.kind)) throw new Error("no outcome");
-      outcome = given;
-    } catch {
-      this.#count("transport"); // one of the host's own may reject with anything, and return anything
-    }
+    const attempt = this.#attempt(kept);
+    this.#sending = Promise.allSettled([this.#sending, attempt]);
+    const outcome = await attempt;
+    if (!outcome) return false;
     const wait = backOff(kept.attempts, this.#plan.roundSeconds, outcome.after);
     await this.#update((engine) => settle(engine, kept, outcome, wait));
     return outcome.kind === "accepted";
+  }
+
+  /** What came of sending a report; null where it is not sent. @param {Kept} kept */
+  async #attempt(kept) {
+    // The claim is durable before a byte leaves: no other sends it now, and after a crash the receipt lists it.
+    if (!this.#transport || !(await this.#update((engine) => claim(engine, kept)))) return null;
+    try {
+      const outcome = await this.#transport.send(kept.body, LONGEST_SEND);
+      if (["accepted", "rejected", "retry"].includes(outcome.kind)) return outcome;
+    } catch {
+      // one of the host's own may reject with anything, and return anything
+    }
+    this.#count("transport");
+    return /** @type {import("./transport.js").Outcome} */ ({ kind: "retry", reason: "transport" });
   }
 
   /**
@@ -368,7 +394,7 @@ export class Device {
     let last;
     try {
       await this.#state.update((text) => {
-        const { consent, askAgain, segment, clock, environment } = this.#settings;
+        const { consent, askAgain, segment, environment } = this.#settings;
         const setting = {
           plan: this.#plan,
           policy: this.#policy,
@@ -376,7 +402,7 @@ export class Device {
           askAgain,
           segment,
           silenced: this.#policy.silencedBy(environment()),
-          now: clock(),
+          now: this.#now(),
         };
         const data = text === null ? emptyData() : fromText(text) ?? afterDamage(setting);
         const engine = new Engine(data, setting, data.secret ? this.#verdict : null); // none: it was wiped

@@ -5,13 +5,12 @@
 
 import { answer } from "./answer.js";
 import { fromHex } from "./bytes.js";
-import { costMore, costsOf } from "./consent.js";
 import { emptyData } from "./data.js";
 import { Draws } from "./draws.js";
 import { Fraction } from "./fraction.js";
 import { isHeld, lifetime, visit } from "./ledger.js";
 import { changed } from "./pending.js";
-import { consider, newSecret, planOf, remember } from "./plans.js";
+import { consider, costsOf, newSecret, planOf, remember } from "./plans.js";
 
 /** @typedef {import("./data.js").Consent} Consent */
 /** @typedef {import("./data.js").Data} Data */
@@ -66,17 +65,21 @@ export class Engine {
           `plan ${setting.plan.name} needs a state of its own`,
       );
     }
-    const { choice } = data;
-    const isYes = choice?.said === "granted" || choice?.said === "local";
-    if (isYes && setting.askAgain && (choice.epoch !== data.epoch || costMore(choice.costs, setting.plan))) {
-      choice.said = "unset";
-    }
-    this.#apply(choice?.said ?? setting.consent);
+    this.#apply(data.choice?.said ?? setting.consent);
     if (!setting.silenced.length) this.resume("environment");
     else if (data.secret) this.pause("environment");
     if (data.inForce !== "granted" && data.inForce !== "local") this.verdict = null;
-    else if (!this.verdict && !(setting.silenced.length && !data.secret)) this.verdict = consider(this);
+    else if (!this.verdict && !(setting.silenced.length && !data.secret)) this.#takeUp();
     if (this.verdict?.answers) this.#holdWindows();
+  }
+
+  /** Hold the plan; where it asks for more than the person agreed to, their choice lapses instead. */
+  #takeUp() {
+    this.verdict = consider(this);
+    if (!this.verdict.asksMore || !this.data.choice) return;
+    this.data.choice.said = "unset";
+    this.#apply("unset");
+    this.verdict = null;
   }
 
   // Consent
@@ -108,7 +111,10 @@ export class Engine {
     // changes their mind. Where nothing was told, nothing but the choice is kept.
     data.windows = data.windows.filter(({ round }) => round !== null && !untold.includes(round));
     Object.assign(data, { notes: {}, lastAttempt: null });
-    if (!data.told) Object.assign(data, emptyData(), { choice: data.choice, inForce: consent });
+    delete data.earlier.local;
+    if (data.told) return;
+    const pauses = data.pauses.filter(({ reason, through }) => reason === "asked" && through === null); // a choice too
+    Object.assign(data, emptyData(), { choice: data.choice, inForce: consent, pauses });
   }
 
   /** Whether there is nothing that would have to be kept. */
@@ -116,6 +122,7 @@ export class Engine {
     const { data, setting } = this;
     return !data.secret &&
       !data.ledger.length &&
+      !this.isPaused("asked") &&
       (!data.choice || (data.choice.said === "unset" && setting.consent === "unset"));
   }
 
@@ -392,7 +399,7 @@ export class Engine {
     data.silentThrough = Math.max(data.silentThrough, this.current);
     data.totals = {};
     this.#dropWaiting(false);
-    if (this.verdict) this.verdict = consider(this);
+    if (this.verdict) this.#takeUp();
   }
 
   /** Send nothing of what waits. What may have left already stays listed. @param {boolean} keepsLocal */

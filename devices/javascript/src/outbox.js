@@ -8,6 +8,7 @@
 export const LONGEST_SEND = 10;
 const FIRST_BACK_OFF = 15;
 const LONGEST_BACK_OFF = 3600;
+const LONGEST_DELAY = 1e9; // the most a collector can ask for, s: a report is given up long before
 
 /**
  * What to send now, in the order of rounds.
@@ -51,7 +52,8 @@ export function claim(engine, sent) {
 export function settle(engine, sent, outcome, wait) {
   engine.data.lastAttempt = { at: engine.now, outcome: outcome.reason };
   const kept = engine.report(sent.round);
-  if (kept?.body !== sent.body || kept.state !== "waiting") return;
+  if (kept?.body !== sent.body) return;
+  // One that was given up meanwhile may have arrived all the same.
   if (outcome.kind === "retry") kept.nextTry = engine.now + wait;
   else Object.assign(kept, { state: outcome.kind, code: outcome.kind === "rejected" ? outcome.reason : "" });
 }
@@ -73,12 +75,14 @@ export function nextDue(engine) {
  * Seconds to the next attempt: uniform up to a ceiling that doubles from 15 s (a sixteenth of a round, if that is
  * shorter) to an hour, and never sooner than the collector asked for.
  *
- * @param {number} attempts @param {number} roundSeconds @param {number} after
+ * @param {number} attempts @param {number} roundSeconds
+ * @param {unknown} [after] a transport of the host's own may say anything
  */
-export function backOff(attempts, roundSeconds, after = 0) {
+export function backOff(attempts, roundSeconds, after) {
+  const asked = typeof after === "number" && after >= 0 ? Math.min(after, LONGEST_DELAY) : 0;
   const ceiling = Math.min(
     Math.min(FIRST_BACK_OFF, roundSeconds / 16) * 2 ** Math.min(attempts, 20),
     LONGEST_BACK_OFF,
   );
-  return after + (ceiling * crypto.getRandomValues(new Uint32Array(1))[0]) / 2 ** 32;
+  return asked + (ceiling * crypto.getRandomValues(new Uint32Array(1))[0]) / 2 ** 32;
 }

@@ -1,16 +1,17 @@
-// The versions of a plan that a device holds: which it takes up, and what speaks against one.
+// The versions of a plan that a device holds: which it takes up, what speaks against one, and what people agreed to.
 
 import { toHex } from "./bytes.js";
 import { asksAnew, hold, isHeld, lifetime } from "./ledger.js";
-import { lossOfReport } from "./losses.js";
+import { lifetimeLoss, lossOfReport, lossOfRound } from "./losses.js";
 import { Plan } from "./plan.js";
 
+/** @typedef {import("./data.js").Costs} Costs */
 /** @typedef {import("./data.js").HeldPlan} HeldPlan */
 /** @typedef {import("./engine.js").Engine} Engine */
 /** @typedef {import("./plan.js").Metric} Metric */
 /**
- * @typedef {{ answers: boolean, refused: string[] }} Verdict whether a plan is held that the policy allows, and why
- * one was not taken up
+ * @typedef {{ answers: boolean, refused: string[], asksMore?: boolean }} Verdict whether a plan is held that the policy
+ * allows, why one was not taken up, and whether what would be answered is more than the person agreed to
  */
 
 /** Plans by fingerprint; those in the data were checked before they came there. @type {Map<string, Plan>} */
@@ -38,7 +39,9 @@ export function consider(engine) {
   const newest = data.plans.at(-1);
   /** @type {string[]} */
   let problems = [];
-  if (!newest || plan.version > newest.version) problems = takeOver(engine, newest);
+  /** @type {HeldPlan | null} */
+  let next = null;
+  if (!newest || plan.version > newest.version) [next, problems] = successor(engine, newest);
   else if (plan.version < newest.version) problems = [
     `version ${plan.version} is older than version ${newest.version}, which this device holds`,
   ];
@@ -46,7 +49,14 @@ export function consider(engine) {
     `version ${plan.version} asks something else than the version ${plan.version} that this device holds; ` +
       "a change needs a new version",
   ];
-  else newest.table = plan.table; // better words are no new plan
+  // A refused plan changes nothing, consent included: the version held goes on.
+  const answered = problems.length ? newest && planOf(newest) : plan;
+  if (answered && exceedsConsent(engine, answered)) return { answers: false, refused: problems, asksMore: true };
+  if (next) {
+    if (asksAnew(data, plan)) data.changedIn = next.fromRound;
+    data.enrolledFrom ??= next.fromRound;
+    data.plans.push(next);
+  } else if (newest && !problems.length) newest.table = plan.table; // better words are no new plan
   const held = data.plans.at(-1);
   const beyond = held ? goOn(engine, held) : [];
   return { answers: held !== undefined && !beyond.length, refused: [...new Set([...problems, ...beyond])] };
@@ -58,15 +68,27 @@ function enrol({ data, setting: { plan }, current }) {
   data.plan = plan.name;
   data.roundSeconds = plan.roundSeconds;
   data.secret = newSecret();
+  // No earlier round is ever answered: a pause that lasts began with the first, however rounds were numbered then.
+  data.pauses = data.pauses.filter(({ through }) => through === null).map((pause) => ({ ...pause, from: 0 }));
   if (!data.epochs.length) data.epochs.push({ epoch: data.epoch, beganIn: current, reason: "enrolled" });
 }
 
 /**
- * Hold a version that was not held before; returns what speaks against it instead.
+ * Whether a plan asks for more than what the person's choice was made for.
  *
- * @param {Engine} engine @param {HeldPlan | undefined} newest
+ * @param {Engine} engine @param {Plan} plan
  */
-function takeOver(engine, newest) {
+function exceedsConsent({ data: { choice, epoch }, setting: { askAgain } }, plan) {
+  const isYes = choice?.said === "granted" || choice?.said === "local";
+  return isYes && askAgain && (choice.epoch !== epoch || costMore(choice.costs, plan));
+}
+
+/**
+ * A version that was not held before, from when it can be; or what speaks against it.
+ *
+ * @param {Engine} engine @param {HeldPlan | undefined} newest @returns {[HeldPlan | null, string[]]}
+ */
+function successor(engine, newest) {
   const { data, setting: { plan, policy } } = engine;
   const reportLoss = lossOfReport(plan);
   let first = engine.current + 1;
@@ -75,29 +97,18 @@ function takeOver(engine, newest) {
     first = Math.max(first, newest.fromRound);
     if (newest.window !== plan.window) first = Math.max(first, Math.ceil(engine.freeFrom / data.roundSeconds));
   }
-  const isChange = asksAnew(data, plan);
-  const since = isChange && data.changedIn !== null ? first - data.changedIn : null;
+  const since = asksAnew(data, plan) && data.changedIn !== null ? first - data.changedIn : null;
   const problems = policy.problems(
     plan,
     reportLoss,
     lifetime(data, plan, plan.sampled ? reportLoss : 0),
     since,
   );
-  if (problems.length) return problems;
+  if (problems.length) return [null, problems];
+  const { version, fingerprint, window, table } = plan;
   /** @type {[string, number][]} */
   const layout = plan.metrics.map((/** @type {Metric} */ metric) => [metric.name, metric.mechanism.bits]);
-  data.plans.push({
-    version: plan.version,
-    fingerprint: plan.fingerprint,
-    fromRound: first,
-    window: plan.window,
-    reportLoss,
-    layout,
-    table: plan.table,
-  });
-  data.enrolledFrom ??= first;
-  if (isChange) data.changedIn = first;
-  return [];
+  return [{ version, fingerprint, fromRound: first, window, reportLoss, layout, table }, []];
 }
 
 /**
@@ -120,4 +131,32 @@ function goOn(engine, held) {
   // In one change with the plan: nothing is ever answered that is not counted.
   if (!problems.length && !isCounted) hold(data, plan);
   return problems;
+}
+
+/** What a plan costs a device, question by question. @param {Plan} plan @returns {Costs} */
+export function costsOf(plan) {
+  const metrics = plan.metrics.map((/** @type {Metric} */ metric) => [
+    metric.name,
+    { digest: toHex(metric.digest), round: lossOfRound(metric), lifetime: lifetimeLoss(metric) },
+  ]);
+  const answers = plan.sampled ? `sampled, ${plan.window} rounds` : "remembered";
+  return { answers, report: lossOfReport(plan), metrics: Object.fromEntries(metrics) };
+}
+
+/**
+ * Whether a plan asks more than what the person agreed to: a question more, new answers to an old one, a
+ * higher loss.
+ *
+ * @param {Costs} agreed @param {Plan} plan
+ */
+export function costMore(agreed, plan) {
+  const costs = costsOf(plan);
+  return (
+    costs.answers !== agreed.answers ||
+    costs.report > agreed.report ||
+    Object.entries(costs.metrics).some(([name, { digest, round, lifetime }]) => {
+      const before = agreed.metrics[name];
+      return !before || before.digest !== digest || round > before.round || lifetime > before.lifetime;
+    })
+  );
 }

@@ -11,10 +11,20 @@
 
 const LARGEST_ANSWER = 4096;
 /**
- * Statuses of the 4xx kind that may pass: a key not known yet, a timeout, a clock that is early, too many
- * requests.
+ * Statuses of the 4xx kind that may pass, with their reason, which the Python device calls the same: a key not known
+ * yet, a wrong address, a timeout, a clock that is early, too many requests.
+ *
+ * @type {Record<number, string>}
  */
-const TEMPORARY = [401, 403, 408, 425, 429];
+const TEMPORARY = {
+  401: "wrong-key",
+  403: "wrong-key",
+  404: "wrong-path",
+  405: "wrong-path",
+  408: "timeout",
+  425: "too-busy",
+  429: "too-busy",
+};
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
 /**
@@ -28,9 +38,10 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 export function httpTransport(endpoint, key = null) {
   const address = URL.canParse(endpoint) ? new URL(endpoint) : null;
   const isWeb = address?.protocol === "https:" || address?.protocol === "http:";
-  if (!isWeb || address.username || address.search || address.hash) {
+  const { username, password, search, hash, port } = address ?? {};
+  if (!isWeb || username || password || search || hash || port === "0") {
     throw new RangeError(
-      "endpoint: expected an address such as https://telemetry.example.org, without user, query or #",
+      "endpoint: expected an address such as https://telemetry.example.org, without user, query, # or port 0",
     );
   }
   if (address.protocol === "http:" && !LOOPBACK.test(address.hostname)) {
@@ -39,7 +50,7 @@ export function httpTransport(endpoint, key = null) {
   if (key !== null && !/^[!-~]{1,512}$/.test(key)) {
     throw new RangeError("key: expected printable ASCII without spaces or line breaks");
   }
-  const url = `${address.href.replace(/\/$/, "")}/v1/reports`;
+  const url = `${address.origin}${address.pathname.replace(/\/+$/, "")}/v1/reports`;
   const headers = {
     "Content-Type": "application/json",
     ...(key === null ? {} : { Authorization: `Bearer ${key}` }),
@@ -61,9 +72,10 @@ export function httpTransport(endpoint, key = null) {
         });
         const text = response.status === 202 ? "" : await beginning(response);
         await response.body?.cancel().catch(() => {});
-        return outcomeOf(response.status, response.headers.get("Retry-After"), text);
-      } catch (error) {
-        return { kind: "retry", reason: signal.aborted ? "timeout" : "no connection" };
+        const outcome = outcomeOf(response.status, response.headers.get("Retry-After"), text);
+        return outcome.reason === "wrong-key" && key === null ? { ...outcome, reason: "no-key" } : outcome;
+      } catch {
+        return { kind: "retry", reason: signal.aborted ? "timeout" : "network" };
       }
     },
   };
@@ -84,14 +96,20 @@ async function beginning(response) {
 }
 
 /**
- * What an answer of the collector means. Only 202 is an acceptance: a hotel's login page answers 200 to anything.
+ * What an answer of the collector means. Only 202 is an acceptance: a hotel's login page answers 200 to anything. 404
+ * is a rejection where a collector does not know the plan; otherwise the address may be wrong.
  *
  * @param {number} status @param {string | null} retryAfter @param {string} text @returns {Outcome}
  */
 export function outcomeOf(status, retryAfter, text) {
   if (status === 202) return { kind: "accepted", reason: "accepted" };
-  const reason = codeOf(text) || `http-${status}`;
-  if (status >= 400 && status < 500 && !TEMPORARY.includes(status)) return { kind: "rejected", reason };
+  const code = codeOf(text);
+  const isOfReport = !["", "not_found", "method_not_allowed"].includes(code); // else it is about the address
+  const passes = TEMPORARY[status];
+  if (status >= 400 && status < 500 && (!passes || (passes === "wrong-path" && isOfReport))) {
+    return { kind: "rejected", reason: code || `http-${status}` };
+  }
+  const reason = passes ?? (status >= 500 ? "server-error" : "not-a-collector");
   const seconds = /^\d{1,9}$/.test(retryAfter?.trim() ?? "")
     ? Number(retryAfter)
     : (Date.parse(retryAfter ?? "") - Date.now()) / 1000;

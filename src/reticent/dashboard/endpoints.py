@@ -42,20 +42,15 @@ def handlers(
     reader = PointReader(results)
 
     def plan_of(request: Request) -> Plan:
-        name = request.path_params["plan"]
-        try:
-            return results.plan(name)
-        except ParameterError:
-            raise NotHereError("plan", name) from None
+        return reader.plan(request.path_params["plan"])
 
     def plan_view(request: Request) -> View:
         return plan_page(reader, plan_of(request), Params.parse(request.query_params), request.query_params)
 
     def metric_view(request: Request) -> View:
-        plan, name = plan_of(request), request.path_params["metric"]
-        if name not in plan.by_name:
-            raise NotHereError("metric", name, f"/plans/{plan.name}")
-        return metric_page(reader, plan, plan.by_name[name], Params.parse(request.query_params))
+        plan = plan_of(request)
+        metric = reader.metric(plan, request.path_params["metric"], f"/plans/{plan.name}")
+        return metric_page(reader, plan, metric, Params.parse(request.query_params))
 
     def table(request: Request) -> Response:
         plan, params = plan_of(request), Params.parse(request.query_params)
@@ -74,11 +69,11 @@ def handlers(
         return _file(request, text, "text/csv; charset=utf-8")
 
     def picture(request: Request) -> Response:
-        view, chart = metric_view(request), Params.parse(request.query_params).chart
-        if chart not in view.pictures:
-            raise NotHereError("chart", chart, request.url.path.removesuffix(".svg"))
-        drawn = view.pictures[chart]
-        return _file(request, alone(drawn.chart, drawn.keys, drawn.title), "image/svg+xml")
+        pictures, params = metric_view(request).pictures, Params.parse(request.query_params)
+        if params.chart not in pictures:
+            raise NotHereError("chart", params.chart, request.url.path.removesuffix(".svg"))
+        drawn, hidden = pictures[params.chart], ".bars.norm-sub," if params.view == "raw" else ".bars.raw,"
+        return _file(request, alone(drawn.chart, drawn.keys, drawn.title, hidden), "image/svg+xml")
 
     metric_path = "/plans/{plan}/metrics/{metric}"
     return {

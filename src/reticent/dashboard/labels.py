@@ -58,28 +58,31 @@ def duration(seconds: float) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def moment(unix_seconds: float, year: bool = True) -> str:
+def moment(unix_seconds: float) -> str:
     """
-    A time in UTC, to the minute.
+    A time in UTC; seconds only where there are any.
 
-    >>> moment(1763683200), moment(1763683200, year=False)
-    ('21 Nov 2025, 00:00', '21 Nov, 00:00')
+    >>> moment(1763683200), moment(1763683210)
+    ('21 Nov 2025, 00:00', '21 Nov 2025, 00:00:10')
     """
     at = datetime.fromtimestamp(unix_seconds, UTC)
-    return f"{at.day} {at:%b %Y, %H:%M}" if year else f"{at.day} {at:%b, %H:%M}"
+    return f"{at.day} {at:%b %Y}, {_time_of_day(at)}"
+
+
+def _time_of_day(at: datetime) -> str:
+    return f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"
 
 
 def span(start: float, end: float) -> str:
     """
     A round's time.
 
-    >>> span(1763683200, 1763704800)
-    '21 Nov 2025, 00:00 to 06:00 UTC'
+    >>> span(1763683200, 1763704800), span(1763683200, 1763683210)
+    ('21 Nov 2025, 00:00 to 06:00 UTC', '21 Nov 2025, 00:00 to 00:00:10 UTC')
     """
     first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
-    if first.date() == last.date():
-        return f"{first.day} {first:%b %Y, %H:%M} to {last:%H:%M} UTC"
-    return f"{first.day} {first:%b %Y, %H:%M} to {last.day} {last:%b, %H:%M} UTC"
+    date = "" if first.date() == last.date() else f"{last.day} {last:%b}, "
+    return f"{moment(start)} to {date}{_time_of_day(last)} UTC"
 
 
 def period(start: int, end: int, every: str) -> str:
@@ -105,7 +108,7 @@ def clock(start: int, end: int, every: str) -> Markup:
     text = period(start, end, every)
     if every in ("day", "week", "month"):
         return escape(text)
-    first, last = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M}Z" for at in (start, end))
+    first, last = (f"{address(at, every)}Z" for at in (start, end))
     return Markup('<time datetime="{}" data-end="{}">{}</time>').format(first, last, text)
 
 
@@ -117,20 +120,7 @@ def address(start: int, every: str) -> str:
     ('2025-11-21', '2025-11-21T06:00')
     """
     at = datetime.fromtimestamp(start, UTC)
-    return f"{at:%Y-%m-%d}" if every in ("day", "week", "month") else f"{at:%Y-%m-%dT%H:%M}"
-
-
-def size(count: float) -> str:
-    """
-    An amount of memory.
-
-    >>> size(73_400_320)
-    '73.4 MB'
-    """
-    for scale, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= scale:
-            return f"{count / scale:.1f} {name}"
-    return f"{count:.0f} B"
+    return f"{at:%Y-%m-%d}" if every in ("day", "week", "month") else f"{at:%Y-%m-%d}T{_time_of_day(at)}"
 
 
 def odds(loss: float) -> str:

@@ -54,7 +54,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"about": ABOUT, "path": "", "twin": "", "logged_in": False, "refresh": False}
+    environment.globals |= {"about": ABOUT, "path": "", "twin": "", "logged_in": False, "refresh": 120}
     environment.globals["asset"] = lambda file: f"/static/{_assets()[file].name}"
     return environment
 

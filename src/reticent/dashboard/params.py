@@ -62,7 +62,7 @@ class Params:
     @classmethod
     def parse(cls, query: QueryParams) -> Params:
         """The choices in an address; raises `ParameterError`."""
-        confidence = _whole(query, "confidence", cls().confidence, 1, 99)
+        confidence = whole(query, "confidence", cls().confidence, 99)
         if confidence not in CONFIDENCES:
             raise ParameterError("confidence", f"one of {', '.join(map(str, CONFIDENCES))}", confidence)
         segment, colon, tag = (query.get("segment") or "").partition(":")
@@ -74,7 +74,7 @@ class Params:
                 unix_seconds(name, text)
         return cls(
             confidence=confidence,
-            rounds=_whole(query, "rounds", cls().rounds, 1, MOST_ROUNDS),
+            rounds=whole(query, "rounds", cls().rounds, MOST_ROUNDS),
             every=_one_of(query, "every", EVERY) or None,
             by=_short(query.get("by") or ""),
             tags=tuple(_short(tag) for tag in query.getlist("tag")),
@@ -102,7 +102,7 @@ class Params:
     def range(self) -> Between:
         """The periods that are shown; both dates are included."""
         until = unix_seconds("until", self.until) if self.until else None
-        if until is not None and len(self.until) == len("2026-11-01"):
+        if until is not None and len(self.until) == len("2026-11-01") and not self.until.isdigit():
             until += 86_400
         since = unix_seconds("since", self.since) if self.since else None
         return {"last": MOST_ROUNDS if self.since else self.rounds, "since": since, "until": until}
@@ -120,12 +120,11 @@ def _one_of(query: QueryParams, name: str, choices: tuple[str, ...]) -> str:
     return text
 
 
-def _whole(query: QueryParams, name: str, default: int, low: int, high: int) -> int:
-    text = query.get(name)
-    if text is None or text == "":
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 17 and low <= int(text) <= high):
-        raise ParameterError(name, f"a whole number from {low:,} to {high:,}", _short(text))
+def whole(query: QueryParams, name: str, default: int, most: int) -> int:
+    """The number in an address; raises `ParameterError` unless it is from 1 to `most`."""
+    text = query.get(name) or str(default)
+    if not (text.isascii() and text.isdigit() and len(text) < 17 and 1 <= int(text) <= most):
+        raise ParameterError(name, f"a whole number from 1 to {most:,}", _short(text))
     return int(text)
 
 

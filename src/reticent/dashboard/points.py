@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
+from reticent.dashboard.params import NotHereError
 from reticent.estimates import Estimate, Quantile, expected_average_half_width, expected_half_width
-from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
+from reticent.plan import Metric, Plan, privacy_card
 from reticent.results import Change, LruCache, Period, Result, Results, Subject
 
 MOST_POINTS = 100_000
 MOST_HISTOGRAMS = 64
+
+card_of = lru_cache(maxsize=64)(privacy_card)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +48,9 @@ class Point(Subject):
         )
 
     @property
-    def shown(self) -> Estimate | Quantile:
-        """The number as pages print it: a share in percent."""
-        number = self.estimate
-        if not isinstance(number, Estimate) or self.metric.kind not in ("choice", "flag"):
-            return number
-        scaled = ("value", "lower", "upper", "paper_bound", "manipulation")
-        return replace(
-            number,
-            **{name: 100 * getattr(number, name) for name in scaled},
-            uncut=(100 * number.uncut[0], 100 * number.uncut[1]),
-            span=(0.0, 100.0),
-            unit="%",
-        )
-
-    @property
     def half_width(self) -> float:
-        """The ± as it is shown."""
-        number = self.shown
+        """The ±; half of the interval, for a median."""
+        number = self.estimate
         return number.half_width if isinstance(number, Estimate) else (number.upper - number.lower) / 2
 
     @property
@@ -105,11 +94,8 @@ def latest(points: Sequence[Point]) -> Point | None:
 
 
 def comparable(points: Sequence[Point], like: Point | None) -> list[Point]:
-    """The points with the same kind and unit as `like`: versions of a plan may differ."""
-    if like is None:
-        return []
-    kind, unit = like.metric.kind, like.metric.unit
-    return [point for point in points if (point.metric.kind, point.metric.unit) == (kind, unit)]
+    """The points with the same unit as `like`: versions of a plan may differ."""
+    return [point for point in points if like and point.metric.unit == like.metric.unit]
 
 
 class PointReader:
@@ -125,15 +111,18 @@ class PointReader:
         self._points: LruCache[tuple[Point, ...]] = LruCache(MOST_POINTS)
         self._histograms: LruCache[tuple[Result, ...]] = LruCache(MOST_HISTOGRAMS)
         self._changes: LruCache[tuple[Change, ...]] = LruCache(MOST_HISTOGRAMS)
-        self._cards: LruCache[PrivacyCard] = LruCache(MOST_HISTOGRAMS)
 
-    def card(self, plan: Plan) -> PrivacyCard:
-        """The privacy card of a plan."""
-        card = self._cards.get((plan.name, plan.version))
-        if card is None:
-            card = privacy_card(plan)
-            self._cards.put((plan.name, plan.version), card)
-        return card
+    def plan(self, name: str, among: Collection[str] | None = None, home: str = "/") -> Plan:
+        """The newest version of a plan, if it is `among` those that are shown; raises `NotHereError`."""
+        for plan in self.results.versions(name).values() if among is None or name in among else ():
+            return plan
+        raise NotHereError("plan", name, home)
+
+    def metric(self, plan: Plan, name: str, home: str) -> Metric:
+        """A metric of a plan; raises `NotHereError`."""
+        if name not in plan.by_name:
+            raise NotHereError("metric", name, home)
+        return plan.by_name[name]
 
     def points(
         self,
@@ -147,7 +136,11 @@ class PointReader:
         since: int | None = None,
         until: int | None = None,
     ) -> list[Point]:
-        """One point per metric (None: all), period and tag, latest first; none of versions without the segment."""
+        """
+        One point per metric (None: all), period and tag, latest first.
+
+        There is none of versions without the segment, or in which a metric of the plan is of another kind.
+        """
         tags = tuple(sorted((segment or {}).items()))
         self.results.check(plan, metric, dict(tags), by, confidence / 100)
         asked = {*([by] if by else []), *(name for name, _ in tags)}
@@ -171,7 +164,8 @@ class PointReader:
                 if period.state == "sealed" and self.results.is_readable(period, metrics):
                     self._points.put(key, of_period)
             points += of_period
-        return points
+        kinds = {one.name: one.kind for one in plan.metrics}
+        return [point for point in points if kinds.get(point.metric.name) == point.metric.kind]
 
     def histogram(self, point: Point, confidence: int) -> Result | None:
         """The whole histogram behind a point; None when its rounds are gone."""
@@ -210,8 +204,8 @@ class PointReader:
                 until=period.start + 1,
             )
             known = tuple(change for change in changes if change.after.version == period.plan.version)
-            states = {period.state, *(change.before.state for change in known)}
-            if known and states == {"sealed"}:  # without any: the one before may be sealed later
+            states = {side.state for change in known for side in (change.after, change.before)}
+            if states == {"sealed"}:  # without any: the one before may be sealed later
                 self._changes.put(key, known)
         return {change.after.metric.name: change for change in known}
 

@@ -22,12 +22,10 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from reticent.counts import ABOUT
 from reticent.dashboard import charts, labels
 from reticent.dashboard.pages import json_of, render
-from reticent.dashboard.params import NotHereError
-from reticent.dashboard.points import Point, PointReader, comparable
-from reticent.dashboard.views import TRENDS, headline, mark, metric_facts, plan_facts
+from reticent.dashboard.points import Point, PointReader, card_of, comparable
+from reticent.dashboard.views import TRENDS, headline, mark, metric_facts, plan_facts, unit_of
 from reticent.dashboard.views.metric import bars
 from reticent.dashboard.views.plans import claims, not_protected
-from reticent.errors import ParameterError
 from reticent.estimates import HistogramEstimate, csv_text
 from reticent.plan import Metric, Plan
 from reticent.results import Estimates, LruCache, usual_every
@@ -73,19 +71,11 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
     results = reader.results
 
     def plan_of(request: Request) -> Plan:
-        name = request.path_params["plan"]
-        try:
-            if name in public:
-                return results.plan(name)
-        except ParameterError:
-            pass
-        raise NotHereError("plan", name, "/public")
+        return reader.plan(request.path_params["plan"], public, "/public")
 
     def metric_of(request: Request) -> tuple[Plan, Metric]:
-        plan, name = plan_of(request), request.path_params["metric"]
-        if name not in plan.by_name:
-            raise NotHereError("metric", name, f"/public/{plan.name}")
-        return plan, plan.by_name[name]
+        plan = plan_of(request)
+        return plan, reader.metric(plan, request.path_params["metric"], f"/public/{plan.name}")
 
     def finished(plan: Plan, metric: Metric) -> Estimates:
         found = results.estimates(
@@ -109,7 +99,7 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
             round=labels.duration(plan.round_seconds),
             window=labels.duration(plan.answers.window * plan.round_seconds),
             metrics=[shown(reader, plan, metric) for metric in plan.metrics],
-            card=claims(reader.card(plan)),
+            card=claims(card_of(plan)),
             not_protected=not_protected(plan),
             twin=f"/public/{plan.name}.json",
         )
@@ -131,7 +121,7 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
             **plan_facts(plan),
             "min_reports": plan.min_reports,
             "plan": f"/public/{plan.name}.toml",
-            "privacy": reader.card(plan).to_dict(),
+            "privacy": card_of(plan).to_dict(),
             "not_protected": list(not_protected(plan)),
             "metrics": metrics,
         }
@@ -222,11 +212,11 @@ def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
     same = comparable(points, points[0] if points else None)[:PERIODS]
     if not same:
         return Shown(plan, metric, [], "", Markup())
-    unit = labels.plural(same[0].shown.unit)
     if metric.mechanism.kind == "mean":
+        unit = unit_of(same)
         what = f"{TRENDS[metric.kind]} of {metric.name} per {period}, with its {CONFIDENCE} % interval"
-        marks = [mark(point) for point in reversed(same)]
-        return Shown(plan, metric, same, what, charts.series([charts.Line(marks)], what, unit))
+        marks = [mark(point, unit) for point in reversed(same)]
+        return Shown(plan, metric, same, what, charts.series([charts.Line(marks)], what, unit.name))
     result = reader.histogram(same[0], CONFIDENCE)
     histogram = result.estimate if result else None
     what = (
@@ -235,7 +225,9 @@ def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
     )
     if not isinstance(histogram, HistogramEstimate):
         return Shown(plan, metric, same, "", Markup())
-    chart = charts.histogram(histogram.edges, bars(histogram), what, labels.plural(metric.unit))
+    chart = charts.histogram(
+        histogram.edges, [charts.Bars(bars(histogram))], what, labels.plural(metric.unit)
+    )
     return Shown(plan, metric, same, what, chart)
 
 

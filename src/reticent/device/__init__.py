@@ -10,7 +10,7 @@ From values to reports, in another program. Standard library only.
     consent, policy                what the person and the host allow
     preview, receipt, words, page  what the person can see
     rounds                         which rounds are answered
-    sending, transport, exchange   the way to the collector
+    transport, exchange            the way to the collector
     process                        its threads; what a fork and the end of the program mean; its engine
     engine, device                 all of it together, and the quiet shell around it
 

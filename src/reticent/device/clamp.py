@@ -44,7 +44,7 @@ def clamped(value: object, max_value: Value) -> tuple[Value, Kind | None]:
             # Only now is a decimal expanded: 1e999999999 is a short decimal and a very long integer.
             exponent = number.as_tuple().exponent if isinstance(number, Decimal) else 0
             is_too_fine = isinstance(exponent, int) and exponent < _FINEST_DECIMAL
-            return _cut(Fraction(float(number) if is_too_fine else number)), None
+            return cut(Fraction(float(number) if is_too_fine else number)), None
     except Exception:  # noqa: S110  (a number type of the host's own may raise anything)
         pass
     return 0, "not-a-number"
@@ -70,17 +70,8 @@ def whole(number: Value) -> Value:
     return number.numerator if number.denominator == 1 else number
 
 
-def plus(total: Value, amount: Value, max_value: Value) -> Value:
-    """`total + amount`, at most `max_value`; denominators beyond any float's are cut at 2⁻¹²⁰⁰."""
-    result = total + amount
-    if result >= max_value:
-        return max_value
-    if type(result) is int:
-        return result
-    return _cut(result)
-
-
-def _cut(number: Value) -> Value:
+def cut(number: Value) -> Value:
+    """The number; a denominator beyond any float's is cut at 2⁻¹²⁰⁰."""
     if number.denominator > _LONGEST_DENOMINATOR:
         number = Fraction(int(number * _LONGEST_DENOMINATOR), _LONGEST_DENOMINATOR)
     return whole(number)

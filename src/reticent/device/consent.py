@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Literal, get_args
 
-from reticent.device import ledger, outbox
+from reticent.device import ledger
 from reticent.device.locks import ProcessLock
 from reticent.device.schema import device_row
 from reticent.frozen import frozen
@@ -102,8 +102,9 @@ def _wipe(connection: sqlite3.Connection) -> None:
     """
     unsent = "SELECT round FROM reports WHERE told = 0"
     connection.execute(f"DELETE FROM windows WHERE round IS NULL OR round IN ({unsent})")  # noqa: S608
-    outbox.drop_waiting(connection)
+    drop_waiting(connection)
     connection.execute("DELETE FROM reports WHERE told = 0")
+    connection.execute("DELETE FROM past WHERE told = 0")
     connection.execute("DELETE FROM totals")
     connection.execute("DELETE FROM notes")
     connection.execute("DELETE FROM attempts")
@@ -117,6 +118,12 @@ def _wipe(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE device SET enrolled_from = NULL, changed_in = NULL")
         ledger.begin_epoch(connection, device_row(connection).silent_through, "wiped, with nothing sent")
     ledger.seal(connection)
+
+
+def drop_waiting(connection: sqlite3.Connection) -> None:
+    """Delete waiting reports. What may have left the device already stays, as a receipt."""
+    connection.execute("DELETE FROM reports WHERE state = 'waiting' AND told = 0")
+    connection.execute("UPDATE reports SET state = 'expired' WHERE state = 'waiting'")
 
 
 # The questions that a choice is made for

@@ -362,8 +362,6 @@ class Device(Hosted):
         cannot be read.
         """
         with self._faults:
-            from dataclasses import replace
-
             from reticent.device.preview import example, previewed
 
             self._look()
@@ -377,8 +375,7 @@ class Device(Hosted):
             following = engine.next_report()
             if following is None:
                 return None
-            shown = previewed(*following, status.reasons)
-            return replace(shown, tags_unknown=self._is_opened and shown.state == "under way")
+            return previewed(*following, status.reasons, tags_unknown=self._is_opened)
         return None
 
     def status(self) -> Status:

@@ -19,7 +19,7 @@ from reticent.device.policy import Policy
 from reticent.device.quarantine import Identity
 from reticent.device.receipt import Receipt, Status, read_receipt
 from reticent.device.schema import device_row
-from reticent.device.statefile import Opened, StateFile
+from reticent.device.statefile import StateFile
 from reticent.device.totals import Change, Mode, Place, then
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class Engine:
         self.silenced_by: tuple[str, ...] = ()
         self._default = default  # what holds until the person chooses; None: what held last
         self.consent: Consent = "unset"  # what is in force, as this process last saw it
-        self._choice: str | None = None
+        self._choice: str | None = None  # what the person chose, and whether they paused it, for
+        self._paused = False  # a new file where this one is lost
         self.state = StateFile(fspath(path), self._identity if plan else None, self._opened, self._forked)
         known = {tag.name for tag in plan.segments} if plan else set(segment)
         for name in sorted(map(str, segment.keys() - known)):
@@ -71,7 +72,7 @@ class Engine:
     def _identity(self) -> Identity:
         name, most = self.plans.plan.name if self.plans.plan else "", self.plans.policy.max_lifetime
         held = inf if most is None else most
-        return Identity(name, self.round_seconds, self.current_round, held, self._choice)
+        return Identity(name, self.round_seconds, self.current_round, held, self._choice, self._paused)
 
     @property
     def current_round(self) -> int:
@@ -127,7 +128,7 @@ class Engine:
     def write_pending(self, patience: float) -> None:
         """Bring what waits in memory into the file, what went wrong too."""
         if self._pending or self._faults:
-            with self._writing(patience=patience):
+            with self._writing(patience, durable=False):
                 pass
 
     def values(self, round_number: int) -> dict[str, Value]:
@@ -143,17 +144,14 @@ class Engine:
         number = current - 1 if round_number is None else round_number
         if not self._has_begun(number, current):
             return None
-        with self._writing(durable=True, patience=2.0) as connection:
+        with self._writing() as connection:
             me = device_row(connection)
             if self.consent != "granted" or plans.is_paused(connection):
                 return None
             absent = me.enrolled_from is None or number < me.enrolled_from
             if round_number is None and absent and not outbox.answered(connection, number, number):
                 return None
-            self.state.epoch = me.epoch  # another process may have begun it
-            report = self._rounds.answer(connection, me, number, told=True)
-        self.state.wipe_log()
-        return report
+            return self._rounds.answer(connection, me, number, told=True)
 
     def answer_due(self) -> None:
         """
@@ -172,16 +170,14 @@ class Engine:
             is_free = plans.sample(connection) and ledger.free_from(connection) <= now
             if not (is_stale or is_left or is_free or self._rounds.due(connection, me, now)):
                 return
-        with self._writing(durable=True, patience=2.0) as connection:
+        with self._writing() as connection:
             me, now = device_row(connection), self._clock()
-            self.state.epoch = me.epoch  # another process may have begun it
             for number in self._rounds.due(connection, me, now):
                 self._rounds.answer(connection, me, number, told=False)
             # Too late: reports that no collector takes any more, and values that will not be answered.
             expire = "UPDATE reports SET state = 'expired' WHERE state = 'waiting' AND closes <= ?"
             connection.execute(expire, (now,))
             totals.erase(connection, -1, self._rounds.last_closed(connection, me, now))
-        self.state.wipe_log()
 
     def next_due(self) -> float:
         """When the current round ends or a report is to be sent, whichever is first; unix seconds."""
@@ -191,21 +187,17 @@ class Engine:
         return end_of_round if send_at is None else min(end_of_round, send_at)
 
     def send_due(self, transport: Transport, deadline: float, *, early: bool) -> int:
-        """Send what is due until `deadline`; see `sending`. Returns how many were accepted."""
-        from reticent.device.sending import send_due
+        """Send what is due until `deadline`; see `outbox`. Returns how many were accepted."""
+        return outbox.send_due(self.state, transport, deadline, self._clock, self._faults, early=early)
 
-        return send_due(self.state, transport, deadline, self._clock, self._faults, early=early)
-
-    def _opened(self, opened: Opened) -> None:
+    def _opened(self, connection: sqlite3.Connection, notes: list[str]) -> None:
         """The state file was opened, for the first time or because another is in its place."""
-        connection = opened.connection
         me = device_row(connection)
         self.round_seconds = me.round_seconds
-        if opened.tightened:
-            self._faults.add("state-tightened")
+        for note in notes:
+            self._faults.add(note)
         waiting = outbox.waiting(connection, me.plan)
         self._faults.add("report-damaged", sum(not kept.intact for kept in waiting))
-        self._faults.add("state-lost", opened.replaces_another)
         if self.plans.plan is not None:
             self._keep_rules(connection, self.silenced_by)
         self.consent = self._in_force(connection)
@@ -225,10 +217,9 @@ class Engine:
         plan = self.plans.newest
         if records(choice) and plan is None:
             return False  # there is nothing to agree to
-        with self._writing(durable=True, patience=2.0) as connection:
+        with self._writing() as connection:
             consent.enter(connection, choice, self._clock(), plan)
             self._agree(connection)
-        self.state.wipe_log()
         return choice == "granted" or self._is_silent()
 
     def _is_silent(self) -> bool:
@@ -240,9 +231,8 @@ class Engine:
         with self.state.view() as connection:
             now_holds = self._holds(consent.read(connection))
         if now_holds != self.consent:
-            with self._writing(durable=True, patience=2.0):
+            with self._writing():
                 pass
-            self.state.wipe_log()
         return self.consent
 
     def _holds(self, chosen: Choice) -> Consent:
@@ -251,7 +241,7 @@ class Engine:
     def _in_force(self, connection: sqlite3.Connection) -> Consent:
         """Read what holds now, and bring it into force."""
         chosen = consent.read(connection)
-        self._choice = chosen.choice
+        self._choice, self._paused = chosen.choice, plans.is_paused(connection, plans.ASKED)
         consent.bring_into_force(connection, self._holds(chosen), self.current_round)
         return self._holds(chosen)
 
@@ -260,29 +250,28 @@ class Engine:
         before, self.consent = self.consent, self._in_force(connection)
         if self.consent != before:
             self._pending = Backlog(then)  # what waits was recorded under another consent
-            self.state.epoch = device_row(connection).epoch
             self._take_up(connection)
 
     def pause(self) -> bool:
         """Record and send nothing; the round under way will not be answered, and its values go."""
-        with self._writing(durable=True, patience=2.0) as connection:
+        with self._writing() as connection:
             plans.pause(connection, self.current_round, plans.ASKED)
             totals.erase(connection, self.current_round, self.current_round)
-        self.state.wipe_log()
+        self._paused = True
         return self._is_silent()
 
     def resume(self) -> bool:
         """Go on, from the next round."""
-        with self._writing(durable=True, patience=2.0) as connection:
+        with self._writing() as connection:
             plans.resume(connection, self.current_round, plans.ASKED)
+        self._paused = False
         return True
 
     def keep_rules(self, silenced_by: tuple[str, ...]) -> None:
         """Enter the rules that silence the device: a round that overlaps one is never answered."""
         if silenced_by != self.silenced_by:
-            with self._writing(durable=True, patience=2.0) as connection:
+            with self._writing() as connection:
                 self._keep_rules(connection, silenced_by)
-            self.state.wipe_log()
             self.silenced_by = silenced_by
 
     def _keep_rules(self, connection: sqlite3.Connection, silenced_by: tuple[str, ...]) -> None:
@@ -296,15 +285,13 @@ class Engine:
 
     def forget(self) -> bool:
         """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
-        with self._writing(durable=True, patience=2.0) as connection:
+        with self._writing() as connection:
             current = self.current_round
             connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current,))
-            epoch = ledger.begin_epoch(connection, current, "forgotten")
+            ledger.begin_epoch(connection, current, "forgotten")
             connection.execute("DELETE FROM totals")
-            outbox.drop_waiting(connection)
+            consent.drop_waiting(connection)
             self._take_up(connection)
-        self.state.epoch = epoch
-        self.state.wipe_log()
         return self._is_silent()
 
     # Accounts
@@ -359,18 +346,13 @@ class Engine:
                 next_try=outbox.next_time(connection),
             )
 
-    def after_fork_in_child(self) -> None:
-        """See `process`."""
-        self.state.after_fork_in_child()
-        self._forked()
-
     def _forked(self) -> None:
         """Pending values are the parent's to write."""
         self._pending = Backlog(then)
 
     @contextmanager
-    def _writing(self, *, durable: bool = False, patience: float = 0.25) -> Iterator[sqlite3.Connection]:
-        """A transaction that also writes pending values and faults."""
+    def _writing(self, patience: float = 2.0, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """A transaction that also writes pending values and faults; if durable, what it deletes leaves the log too."""
         with self.state.transaction(
             durable=durable, patience=patience, committed=self._written
         ) as connection:
@@ -382,6 +364,8 @@ class Engine:
             late = totals.write(connection, changes)
             self._faults.write(connection, late)
             yield connection
+        if durable:
+            self.state.wipe_log()
 
     def _written(self) -> None:
         self._pending.written()

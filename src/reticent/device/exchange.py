@@ -8,18 +8,10 @@ import ssl
 import time
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException
-from typing import Any, NamedTuple
+from typing import Any
 
 _LARGEST_ANSWER = 4096
 _LARGEST_EXCHANGE = 65_536  # most bytes read in one attempt, with headers and "100 Continue"
-
-
-class Answer(NamedTuple):
-    """What came back."""
-
-    status: int
-    retry_after: str | None
-    content: bytes
 
 
 def post(
@@ -31,8 +23,12 @@ def post(
     timeout: float,
     *,
     secure: bool,
-) -> Answer | str:
-    """Post a body and read the answer within `timeout` seconds in total; a fault of `Retry` where that fails."""
+) -> tuple[int, str | None, bytes] | str:
+    """
+    Post a body and read the answer within `timeout` seconds in total.
+
+    Returns its status, Retry-After and content; a fault of `Retry` where that fails.
+    """
     deadline = time.monotonic() + timeout
     line = None
     try:
@@ -41,7 +37,7 @@ def post(
         connection.request("POST", path, body, headers)
         response = connection.getresponse()
         content = b"" if response.status == 202 else response.read(_LARGEST_ANSWER)
-        return Answer(response.status, response.getheader("Retry-After"), content)
+        return response.status, response.getheader("Retry-After"), content
     except (OSError, HTTPException, ValueError) as error:  # a chunk of negative length is a `ValueError`
         return _fault(error)
     finally:

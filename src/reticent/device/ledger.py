@@ -61,9 +61,9 @@ def hold(connection: sqlite3.Connection, plan: Plan, epoch: int) -> None:
     seal(connection)
 
 
-def holds(connection: sqlite3.Connection, plan: Plan, epoch: int) -> bool:
-    """Whether every metric of a plan whose answers are remembered is entered for an epoch."""
-    rows = connection.execute("SELECT metric, digest FROM ledger WHERE epoch = ?", (epoch,))
+def holds(connection: sqlite3.Connection, plan: Plan, epoch: int | None = None) -> bool:
+    """Whether every metric of a plan whose answers are remembered is entered, for an epoch or for any."""
+    rows = connection.execute("SELECT metric, digest FROM ledger WHERE epoch = coalesce(?, epoch)", (epoch,))
     remembered = () if plan.answers.sampled else plan.metrics
     return {(name, bytes(digest)) for name, digest in rows} >= {
         (metric.name, metric.digest) for metric in remembered
@@ -122,8 +122,8 @@ def seal(connection: sqlite3.Connection) -> None:
     )
 
 
-def begin_epoch(connection: sqlite3.Connection, current_round: int, reason: str) -> int:
-    """Draw a new secret: no remembered answer survives. Returns the number of the new epoch."""
+def begin_epoch(connection: sqlite3.Connection, current_round: int, reason: str) -> None:
+    """Draw a new secret: no remembered answer survives."""
     me, secret = device_row(connection), os.urandom(SECRET_BYTES)
     epoch = me.epoch + 1
     connection.execute(
@@ -131,7 +131,6 @@ def begin_epoch(connection: sqlite3.Connection, current_round: int, reason: str)
         (secret, epoch, checksum(secret, me.plan, me.round_seconds, epoch, me.held)),
     )
     connection.execute("INSERT INTO epochs VALUES (?, ?, ?)", (epoch, current_round, reason))
-    return epoch
 
 
 def entries(connection: sqlite3.Connection) -> list[Entry]:

@@ -66,14 +66,6 @@ def layouts(connection: sqlite3.Connection) -> dict[int, Layout]:
     }
 
 
-def asks_new_answers(connection: sqlite3.Connection, plan: Plan) -> bool:
-    """Whether a plan asks for remembered answers that no version held so far has asked for."""
-    rows = connection.execute("SELECT metric, digest FROM ledger")
-    known = {(name, bytes(digest)) for name, digest in rows}
-    asked = () if plan.answers.sampled else plan.metrics
-    return any((metric.name, metric.digest) not in known for metric in asked)
-
-
 def sample(connection: sqlite3.Connection) -> bool:
     """Whether some version held has sampled answers."""
     [(some,)] = connection.execute("SELECT EXISTS (SELECT 1 FROM plans WHERE window > 0)")
@@ -166,7 +158,7 @@ class HeldPlans:
         """The plan that the program came with, or the newest that is held."""
         return self.plan or self._newest
 
-    def opened(self, connection: sqlite3.Connection, *, considers: bool = True) -> None:
+    def opened(self, connection: sqlite3.Connection, *, considers: bool) -> None:
         """The state file was opened, or consent changed: take up the plan, or find out why not."""
         self.asks_more = False
         if self.plan is not None and considers:
@@ -235,7 +227,7 @@ class HeldPlans:
             first = max(first, newest.from_round)
             if newest.window != plan.answers.window:
                 first = max(first, -(-ledger.free_from(connection) // me.round_seconds))
-        asks_new = asks_new_answers(connection, plan)
+        asks_new = not ledger.holds(connection, plan)  # in no version and no epoch so far
         since = first - me.changed_in if asks_new and me.changed_in is not None else None
         problems = self.policy.problems(plan, round_loss, lifetime, since)
         if not problems and self._is_agreed(connection, plan, me.epoch):

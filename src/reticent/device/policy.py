@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from numbers import Real
 from typing import TYPE_CHECKING
 
 from reticent.errors import ParameterError
@@ -91,7 +92,7 @@ class Policy:
             if name in RULES:
                 if not isinstance(value, bool):
                     raise ParameterError(name, "True or False", value)
-            elif value is not None and not value >= 0:
+            elif value is not None and not (isinstance(value, Real) and value >= 0):  # type: ignore[operator]
                 raise ParameterError(name, "a number >= 0, or None", value)
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from reticent.device.answers import answer
 from reticent.device.prf import SECRET_BYTES, SecretDraws
-from reticent.device.words import bit_meanings, how_answered, question, round_in_words
+from reticent.device.words import bit_meanings, bits_by_metric, how_answered, question, round_in_words
 from reticent.mechanisms import COHORTS
 from reticent.privacy import NOT_COVERED
 from reticent.reports import to_json
@@ -111,17 +111,17 @@ class Preview:
         )
 
 
-def previewed(plan: Plan, report: Report, state: State, unsent_because: tuple[str, ...]) -> Preview:
-    """A report in words."""
-    answers, offset = [], 0
-    for number, metric in enumerate(plan.metrics):
-        bits = "".join(str(report.bit(offset + place)) for place in range(metric.bits))
-        offset += metric.bits
-        is_asked = report.asked is None or bool(report.asked[number // 8] & 128 >> number % 8)
+def previewed(
+    plan: Plan, report: Report, state: State, unsent_because: tuple[str, ...], *, tags_unknown: bool = False
+) -> Preview:
+    """A report in words. `tags_unknown`: where its round is under way, only the device's own program sets its tags."""
+    answers = []
+    layout = [(metric.name, metric.bits) for metric in plan.metrics]
+    for metric, (name, bits, is_asked) in zip(plan.metrics, bits_by_metric(report, layout), strict=True):
         meanings = bit_meanings(metric, report.cohort or 0, flips=not plan.answers.sampled)
         answers.append(
             PreviewedAnswer(
-                metric.name, question(metric), bits, is_asked, tuple(meanings), how_answered(plan, metric)
+                name, question(metric), bits, is_asked, tuple(meanings), how_answered(plan, metric)
             )
         )
     span = plan.round(report.round)
@@ -137,6 +137,7 @@ def previewed(plan: Plan, report: Report, state: State, unsent_because: tuple[st
         unsent_because,
         plan.owner,
         report.cohort,
+        tags_unknown and state == "under way",
     )
 
 

@@ -221,8 +221,12 @@ class Hosted:
         if self._engine is None and (makes or self._plan is None or os.path.exists(self._state)):
             from reticent.device.engine import Engine
 
-            self._engine = Engine(self._plan, self._state, *self._settings)
-            watch(self)
+            engine = Engine(self._plan, self._state, *self._settings)
+            if self._engine is None:
+                self._engine = engine
+                watch(self)
+            else:  # another thread was first: what waits in memory, and the consent, are those of one engine
+                engine.state.close()
         return self._engine
 
     def _look(self) -> Engine | None:
@@ -240,8 +244,7 @@ class Hosted:
 
     def _write_soon(self) -> bool:
         """What the writer's thread does; in a child it also starts the other one."""
-        if self._started:
-            self._keep_running()
+        self._keep_running()
         return self._write_pending(0.25)
 
     def _write_pending(self, patience: float) -> bool:
@@ -266,7 +269,8 @@ class Hosted:
         return records(engine.consent) and engine.plans.answers and not engine.silenced_by
 
     def _keep_running(self) -> None:
-        if self._transport is not None and self._answering_engine() is not None:
+        """After `start`, see that the thread runs that sends, as soon as there is consent."""
+        if self._started and self._transport is not None and self._answering_engine() is not None:
             self._sender.start()
 
     def _send_soon(self) -> float:
@@ -303,7 +307,7 @@ class Hosted:
         self._faults.after_fork_in_child()
         self._start_over()
         if self._engine is not None:
-            self._engine.after_fork_in_child()
+            self._engine.state.after_fork_in_child()
 
     def before_exit(self) -> None:
         """

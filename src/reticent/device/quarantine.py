@@ -23,7 +23,7 @@ from reticent.device import consent, ledger, outbox, plans
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES, has_misfits
 from reticent.errors import ReticentError, StateError
-from reticent.frozen import frozen
+from reticent.frozen import frozen, replace
 
 _LARGEST_SEARCHED = 1 << 24  # of a file that is no database so many bytes are searched for what makes it ours
 
@@ -47,16 +47,8 @@ class Identity:
     round_seconds: int
     current_round: int
     most_held: float  #: The largest loss for life that the policy allows; infinite where it sets no limit
-    choice: str | None = None
-
-
-@frozen()
-class _Remains:
-    """What can be read of a broken file."""
-
-    epoch: int = 0
-    held: float | None = None  # None: it cannot be trusted
-    choice: str | None = "unset"  # the person's choice; unset where it cannot be read
+    choice: str | None = None  #: The person's choice of consent
+    paused: bool = False  #: Whether the person has asked for a pause
 
 
 def folder_of(path: str) -> str:
@@ -75,45 +67,52 @@ def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None)
     matches = (pattern.fullmatch(name) for name in os.listdir(folder_of(path)))
     aside = [int(match[1]) for match in matches if match]
     epoch = max([*aside, -1 if lost_epoch is None else lost_epoch + 1, 0])
-    remains = _Remains(choice=identity.choice)
+    held: float | None = None
     if fault:
-        remains = _read_remains(path)
-        epoch = max(epoch, remains.epoch) + 1
+        known_epoch, held, choice, paused = _read_remains(path)
+        identity = replace(identity, choice=choice, paused=paused)
+        epoch = max(epoch, known_epoch) + 1
         set_aside(path, epoch)
     reason = "enrolled"
     if epoch:
         reason = f"quarantined: {fault or 'the state file was lost'}"
-        if remains.held is None:
+        if held is None:
             reason += "; what it held is unknown, so all that the policy allowed is counted"
-    lost = identity.most_held if remains.held is None else remains.held
-    _create(path, identity, epoch, reason, lost, remains.choice)
+    _create(path, identity, epoch, reason, identity.most_held if held is None else held)
     return epoch
 
 
-def _read_remains(path: str) -> _Remains:
-    """Epoch and choice of a broken file as far as they can be read, and what it held if its checksum fits."""
+def _read_remains(path: str) -> tuple[int, float | None, str | None, bool]:
+    """
+    What can be read of a broken file: its epoch, what it held, the person's choice and whether they paused it.
+
+    What it held is None unless its checksum fits. Where a choice or a pause cannot be read, the choice is "unset".
+    """
     from urllib.parse import quote
 
-    choice: str | None = "unset"
+    choice, paused = "unset", False
     try:
         address = "file:" + quote(os.path.abspath(path)) + "?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=0)) as connection:
+            is_paused = plans.is_paused(connection, plans.ASKED)
             [(kept_choice,)] = connection.execute("SELECT choice FROM consent")
-            choice = kept_choice if kept_choice in (None, "granted", "denied", "local") else "unset"
+            if kept_choice in (None, "granted", "denied", "local"):
+                choice, paused = kept_choice, is_paused
             [(plan, round_seconds, secret, epoch, held, kept, latest)] = connection.execute(
                 "SELECT plan, round_seconds, secret, epoch, held, checksum, (SELECT max(epoch) FROM epochs)"
                 " FROM device"
             )
     except (sqlite3.Error, ValueError):
-        return _Remains(choice=choice)
+        return 0, None, choice, paused
     try:
         if kept == checksum(secret, plan, round_seconds, epoch, held):
-            return _Remains(epoch, held, choice)
+            return epoch, held, choice, paused
     except (TypeError, ValueError, AttributeError):
         pass
     # A number that is damaged itself must not be a huge one.
     numbers = [number for number in (epoch, latest) if isinstance(number, int)]
-    return _Remains(min(numbers) if len(numbers) == 2 and 0 <= min(numbers) < 10**8 else 0, None, choice)
+    known = min(numbers) if len(numbers) == 2 and 0 <= min(numbers) < 10**8 else 0
+    return known, None, choice, paused
 
 
 def set_aside(path: str, epoch: int) -> None:
@@ -129,7 +128,7 @@ def set_aside(path: str, epoch: int) -> None:
     _sync_folder(folder_of(path))
 
 
-def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float, choice: str | None) -> None:
+def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float) -> None:
     """Write the whole file under another name, then rename it: it is never seen half made."""
     draft = path + DRAFT
     for suffix in ("", *COMPANIONS):
@@ -158,7 +157,9 @@ def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float,
                 now if epoch else -1,
             ),
         )
-        connection.execute("INSERT INTO consent VALUES (1, ?, NULL, '', NULL)", (choice,))
+        connection.execute("INSERT INTO consent VALUES (1, ?, NULL, '', NULL)", (identity.choice,))
+        if identity.paused:
+            plans.pause(connection, now, plans.ASKED)
         connection.execute("INSERT INTO epochs VALUES (?, ?, ?)", (epoch, now, reason))
         if epoch:
             ledger.count_lost(connection, epoch - 1, lost)

@@ -225,18 +225,16 @@ def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
 
 def read_receipt(connection: sqlite3.Connection) -> Receipt:
     """The receipt that a state file holds."""
-    from reticent.device.words import question
+    from reticent.device.words import bits_by_metric, question
 
     me, layouts = device_row(connection), plans.layouts(connection)
     plan, newest = me.plan, plans.latest(connection)
     asked = plans.parse(newest.text) if newest else None
     reports = []
     for kept in outbox.select(connection, plan):
-        report, bits, place = kept.report, {}, 0
-        for number, (name, count, _) in enumerate(layouts.get(report.version, ())):
-            if report.asked is None or report.asked[number // 8] & 128 >> number % 8:
-                bits[name] = "".join(str(report.bit(place + offset)) for offset in range(count))
-            place += count
+        report = kept.report
+        layout = [(name, count) for name, count, _ in layouts.get(report.version, ())]
+        bits = {name: bits for name, bits, is_asked in bits_by_metric(report, layout) if is_asked}
         start, end = report.round * me.round_seconds, (report.round + 1) * me.round_seconds
         told = Told(
             report.round, report.version, report.id.hex(), kept.epoch, bits, kept.state, kept.code, start, end

@@ -31,7 +31,6 @@ class Rounds:
         self._segment = dict(segment)
         self._clock = clock
         self._faults = faults
-        self._draws: tuple[tuple[bytes, int | None], SecretDraws] | None = None
 
     def due(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> list[int]:
         """The finished rounds to answer now."""
@@ -63,7 +62,7 @@ class Rounds:
         if plan is None:
             return None
         window = plan.window_of(number)
-        draws = self._draws_of(me, window.start if window else None)
+        draws = SecretDraws(me.secret, me.plan, me.epoch, window.start if window else None)
         picked = draws.picked_round(window) if window else number
         if picked < number:
             return None
@@ -117,13 +116,6 @@ class Rounds:
             ledger.visit(connection, plan, me.epoch, visited)
         return report
 
-    def _draws_of(self, me: DeviceRow, window: int | None) -> SecretDraws:
-        """Kept between reports while secret and window are the same (another process may forget)."""
-        key = me.secret, window  # each epoch has a secret of its own
-        if self._draws is None or self._draws[0] != key:
-            self._draws = key, SecretDraws(me.secret, me.plan, me.epoch, window)
-        return self._draws[1]
-
     def _draws_for(
         self, connection: sqlite3.Connection, me: DeviceRow, number: int, now: float
     ) -> SecretDraws | None:
@@ -133,7 +125,8 @@ class Rounds:
             return None
         if not plan.answers.sampled:
             # Nothing is answered that is not counted: the policy may not allow one more epoch.
-            return self._draws_of(me, None) if ledger.holds(connection, plan, me.epoch) else None
+            is_counted = ledger.holds(connection, plan, me.epoch)
+            return SecretDraws(me.secret, me.plan, me.epoch) if is_counted else None
         if number >= floor(now / me.round_seconds):
             return None  # it is not over
         return self._picks(connection, me, plan, number)
@@ -150,7 +143,7 @@ class Rounds:
             return None
         if plans.is_paused_in(connection, window.first, number, plans.ASKED):
             return None
-        draws = self._draws_of(me, window.start)
+        draws = SecretDraws(me.secret, me.plan, me.epoch, window.start)
         return draws if draws.picked_round(window) == number else None
 
     def hold_windows(self, connection: sqlite3.Connection) -> None:
@@ -189,9 +182,7 @@ class Rounds:
                 ledger.seal(connection)
             number = window.first + window.rounds
 
-    def wanted(
-        self, connection: sqlite3.Connection, changes: dict[totals.Place, totals.Change]
-    ) -> dict[totals.Place, totals.Change]:
+    def wanted(self, connection: sqlite3.Connection, changes: totals.Changes) -> totals.Changes:
         """Without the values of rounds that are not picked: they stay out of the file."""
         if not changes:
             return changes

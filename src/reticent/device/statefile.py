@@ -50,20 +50,10 @@ from reticent.device.quarantine import (
 )
 from reticent.device.schema import device_row
 from reticent.errors import StateError
-from reticent.frozen import frozen
 
 _CHECKPOINT_PAGES = 48  # pages of 4 kB in the log, at which it is copied into the file, with a sync
 
 _abandoned: list[object] = []  # a parent's connections: closing them would undo the parent's log
-
-
-@frozen()
-class Opened:
-    """An open state file."""
-
-    connection: sqlite3.Connection
-    replaces_another: bool  #: Whether this file was just made in place of one that is broken or gone
-    tightened: bool  #: Whether others could read the file before
 
 
 class StateFile:
@@ -71,15 +61,16 @@ class StateFile:
     One state file, shared by the threads of this process and by other processes.
 
     `identity` is called when a file has to be made; None: it must exist, and nothing is ever replaced. `opened`
-    is called within a transaction each time the file was opened, also when it was found replaced in between.
-    `forked` is called in a child that comes from a fork that Python did not see.
+    is called within a transaction each time the file was opened, also when it was found replaced in between,
+    with the faults to note: others could read the file, or it was made in place of one that is broken or gone.
+    `forked` is called in the child of a fork.
     """
 
     def __init__(
         self,
         path: str,
         identity: Callable[[], Identity] | None,
-        opened: Callable[[Opened], None],
+        opened: Callable[[sqlite3.Connection, list[str]], None],
         forked: Callable[[], None],
         patience: float = 2.0,
     ) -> None:
@@ -128,6 +119,7 @@ class StateFile:
             try:  # BEGIN too: interrupted, it may have begun
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
+                self.epoch = device_row(connection).epoch
                 connection.execute("COMMIT")
             except BaseException:
                 self._roll_back(connection)
@@ -182,10 +174,15 @@ class StateFile:
 
     def after_fork_in_child(self) -> None:
         """A lock of our own; the next transaction connects."""
-        self._disconnect()  # there is a connection where another thread held it for too long before the fork
-        self._pid = os.getpid()
         self._lock = threading.RLock()
         self._depth = 0
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """In a child. There is a connection where another thread held it for too long before the fork."""
+        self._disconnect()
+        self._pid = os.getpid()
+        self._forked()
 
     @contextmanager
     def _hold(self, patience: float) -> Iterator[sqlite3.Connection]:
@@ -197,9 +194,7 @@ class StateFile:
             if self._closed or self._depth > 1:  # a signal handler, in the middle of another transaction
                 raise BusyError
             if self._pid != os.getpid():  # a fork that Python's hooks did not see
-                self._disconnect()
-                self._pid = os.getpid()
-                self._forked()
+                self._start_over()
             if self._connection is not None and self._inode != _inode(self.path):
                 self._disconnect()
                 self._inode = None
@@ -220,29 +215,29 @@ class StateFile:
             return self.connect(self.path, patience)
         identity = self._identity() if self._identity else None
         with _opening_lock(self.path, patience):
-            opened = self._open(identity, patience)
+            connection, notes = self._open(identity, patience)
         try:
-            opened.connection.execute("BEGIN IMMEDIATE")
-            self._opened(opened)
-            self.epoch = device_row(opened.connection).epoch
-            opened.connection.execute("COMMIT")
+            connection.execute("BEGIN IMMEDIATE")
+            self._opened(connection, notes)
+            self.epoch = device_row(connection).epoch
+            connection.execute("COMMIT")
             self._inode = _inode(self.path)
         except BaseException:
-            opened.connection.close()
+            connection.close()
             raise
         self._log_to_wipe = True  # its last user may have died between an answer and the wiping
-        return opened.connection
+        return connection
 
-    def _open(self, identity: Identity | None, patience: float) -> Opened:
-        """Open, create or replace the file; see the table above. The folder is locked."""
+    def _open(self, identity: Identity | None, patience: float) -> tuple[sqlite3.Connection, list[str]]:
+        """Open, create or replace the file; see the table above. The folder is locked. Returns what to note too."""
         path = self.path
         _check_place(path)
-        fault, tightened = "", False
+        fault = ""
         try:
             if not is_absent(path):
                 # Before anything touches the file, SQLite included.
                 check_header(path)
-                tightened = _tighten(path)
+                notes = ["state-tightened"] if _tighten(path) else []
                 connection = self.connect(path, patience)
                 try:
                     # One picture: another process may take up a plan between two looks at the file.
@@ -252,7 +247,7 @@ class StateFile:
                 except BaseException:
                     connection.close()
                     raise
-                return Opened(connection, False, tightened)
+                return connection, notes
         except BrokenError as broken:
             fault = str(broken)
         except OSError as error:
@@ -273,7 +268,7 @@ class StateFile:
         _tighten(path)
         try:
             epoch = make_file(path, identity, fault, self.epoch)
-            return Opened(self.connect(path, patience), epoch > 0, False)
+            return self.connect(path, patience), ["state-lost"] if epoch else []
         except (sqlite3.Error, OSError) as error:
             raise StateError(f"{path}: cannot be created ({error}).") from None
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from reticent.device import plans
-from reticent.device.clamp import Value, plus, whole
+from reticent.device.clamp import Value, cut, whole
 
 if TYPE_CHECKING:
     import sqlite3
@@ -33,9 +33,11 @@ def then(earlier: Change, later: Change) -> Change:
     if mode != "add":
         return earlier if mode == "first" else later
     total = earlier[0] + amount
-    if type(total) is int:  # nearly always, and thousands of times a second
-        return (total if total < max_value else max_value), max_value, earlier[2]
-    return plus(earlier[0], amount, max_value), max_value, earlier[2]
+    if total >= max_value:
+        total = max_value
+    elif type(total) is not int:
+        total = cut(total)
+    return total, max_value, earlier[2]
 
 
 def write(connection: sqlite3.Connection, changes: Changes) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import pairwise
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reticent.plan import Metric, Plan
+    from reticent.reports import Report
 
 _MOST_NAMED = 4  # so many parts of a range are named; of more, how many there are
 
@@ -65,7 +67,8 @@ def bit_meanings(metric: Metric, cohort: int, *, flips: bool = True) -> list[str
     of_buckets = [
         shares(int(mechanism.bucket_class(bucket, cohort))) for bucket in range(mechanism.intervals)
     ]
-    names = bucket_names(metric)
+    ranges = [f"{_number(start)} to {_number(end)}" for start, end in pairwise(mechanism.points)]
+    names = [label or ranges[place] for place, label in enumerate(metric.bucket_labels)]
     meanings = []
     for place in range(metric.bits):
         low, high = (end(share[place] for share in of_buckets) for end in (min, max))
@@ -83,11 +86,13 @@ def bit_meanings(metric: Metric, cohort: int, *, flips: bool = True) -> list[str
     return meanings
 
 
-def bucket_names(metric: Metric) -> list[str]:
-    """What each bucket of a histogram or a choice is called."""
-    edges = metric.mechanism.points
-    ranges = [f"{_number(low)} to {_number(high)}" for low, high in pairwise(edges)]
-    return [label or ranges[place] for place, label in enumerate(metric.bucket_labels)]
+def bits_by_metric(report: Report, layout: Iterable[tuple[str, int]]) -> Iterator[tuple[str, str, bool]]:
+    """Of each metric, given with its number of bits: its name, its bits as sent, and whether it was asked."""
+    offset = 0
+    for number, (name, count) in enumerate(layout):
+        is_asked = report.asked is None or bool(report.asked[number // 8] & 128 >> number % 8)
+        yield name, "".join(str(report.bit(offset + place)) for place in range(count)), is_asked
+        offset += count
 
 
 def round_in_words(start: float, end: float) -> str:

@@ -12,7 +12,13 @@ import numpy as np
 from reticent.counts import Counts, HistogramCounts, MeanCounts, zero
 from reticent.errors import ParameterError
 from reticent.estimates.interval import Floats, Integers, clopper_pearson, decimals, paper_bound, reach
-from reticent.estimates.notebook import estimate_html, histogram_html, plot_estimate, plot_histogram
+from reticent.estimates.notebook import (
+    bucket_name,
+    estimate_html,
+    histogram_html,
+    plot_estimate,
+    plot_histogram,
+)
 from reticent.estimates.table import number_rows, to_frame
 from reticent.plan import Metric, MetricKind
 
@@ -83,13 +89,14 @@ class Estimate:
 
         A share β moves a mean by at most β · m · e^ε/(e^ε - 1), and a Hadamard bucket by β · (coth(ε/2) + 1)
         (down; up by one β less). A liar picks the cohort too, so all of them can gather on one bucket of
-        dBitFlip: β · (n / n_v) · e^h/(e^h - 1), until every report on that bucket is theirs. Expected values:
-        the noise that `half_width` covers comes on top.
+        dBitFlip: β · (n / n_v) · e^h/(e^h - 1), until every report on that bucket is theirs (which takes another
+        share in each round of an average, so that has no such limit). Expected values: the noise that `half_width`
+        covers comes on top.
         """
         if not 0 <= share <= 1:
             raise ParameterError("share", "a number from 0 to 1", share)
-        leverage = self.devices / self.reports if self.reports else 1.0
-        return self.manipulation * min(share, 1 / leverage)
+        limited = self.reports and self.rule == "clopper-pearson"
+        return self.manipulation * min(share, self.reports / self.devices if limited else 1.0)
 
     def __str__(self) -> str:
         places = decimals(self.half_width)
@@ -147,7 +154,7 @@ class HistogramEstimate:
         unit, top = f" {self.unit}" if self.unit else "", self.edges[-1:]
         ranges = ((bucket.label, bucket.edges or (0.0, 1.0)) for bucket in self.buckets)
         return tuple(
-            label or f"[{left:g}, {right:g}{']' if (right,) == top else ')'}{unit}"
+            label or bucket_name(left, right, closed=(right,) == top) + unit
             for label, (left, right) in ranges
         )
 
@@ -269,48 +276,37 @@ def estimates(
     lower = np.where(asked, top * channel.truth(ends[0]), 0.0)
     upper = np.where(asked, top * channel.truth(ends[1]), top)
     noise, sampling = mechanism.variances(metric.flip, np.clip(np.where(asked, value / top, 0.5), 0.0, 1.0))
-    columns = zip(
-        value.tolist(),
-        np.clip(lower, 0.0, top).tolist(),
-        np.clip(upper, 0.0, top).tolist(),
-        reports.tolist(),
-        zip(lower.tolist(), upper.tolist(), strict=True),
-        (noise / (noise + sampling)).tolist(),
-        (
-            reach(metric) * (devices / np.where(asked, reports, devices) if leverage is None else leverage)
-        ).tolist(),
-        strict=True,
-    )
-    bound = paper_bound(metric, devices, confidence)
+    per_report = devices / np.where(asked, reports, devices) if leverage is None else leverage
+    columns = {
+        "value": value,
+        "lower": np.clip(lower, 0.0, top),
+        "upper": np.clip(upper, 0.0, top),
+        "reports": reports,
+        "noise_share": noise / (noise + sampling),
+        "manipulation": reach(metric) * per_report,
+    }
+    same: dict[str, Any] = {
+        "confidence": confidence,
+        "devices": devices,
+        "unit": "" if mechanism.buckets else metric.unit,
+        "span": (0.0, top),
+        "paper_bound": paper_bound(metric, devices, confidence),
+        "together": mechanism.intervals,
+        "kind": metric.kind,
+        "rule": rule,
+    }
     ranges = [*pairwise(map(float, mechanism.points))]
-    places = [
-        (label, None if label or mechanism.buckets is None else ranges[place])
-        for place, label in enumerate(metric.bucket_labels)
-    ]
-    unit, together = "" if mechanism.buckets else metric.unit, mechanism.intervals
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    ends_of = zip(lower.tolist(), upper.tolist(), strict=True)
     numbers = [
         Estimate(
-            value=number,
-            lower=low,
-            upper=high,
-            confidence=confidence,
-            reports=count,
-            devices=devices,
-            unit=unit,
-            span=(0.0, top),
+            **same,
+            **dict(zip(columns, row, strict=True)),
             uncut=uncut,
-            noise_share=noise_share,
-            paper_bound=bound,
-            manipulation=manipulation,
-            together=together,
-            edges=edges,
+            edges=None if label or mechanism.buckets is None else ranges[place],
             label=label,
-            kind=metric.kind,
-            rule=rule,
         )
-        for (label, edges), (number, low, high, count, uncut, noise_share, manipulation) in zip(
-            places, columns, strict=True
-        )
+        for place, (row, uncut, label) in enumerate(zip(rows, ends_of, metric.bucket_labels, strict=True))
     ]
     if mechanism.buckets is None:
         return numbers[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor, log, log10, sqrt
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, stdtrit
 
 from reticent.errors import ParameterError
+from reticent.figures import places
 from reticent.plan import Metric
 
 Floats = NDArray[np.float64]
@@ -144,7 +145,7 @@ def expected_half_width(
     """
     check_devices(devices)
     channel, reports = metric.channel, devices * metric.mechanism.least_share
-    hits = reports * channel.share(_truth(metric, at))
+    hits = reports * channel.share(truth_at(metric, at))
     lower, upper = clopper_pearson(hits, reports, confidence, metric.mechanism.intervals)
     return metric.mechanism.top * float(upper - lower) / 2 / float(channel.contrast)
 
@@ -169,7 +170,7 @@ def expected_variance(metric: Metric, devices: int, at: float | None = None, spr
     4.683
     """
     check_devices(devices)
-    truth, highest = _truth(metric, at), metric.mechanism.top
+    truth, highest = truth_at(metric, at), metric.mechanism.top
     if not 0 <= spread <= truth * (1 - truth) * highest**2 * (1 + 1e-9):
         raise ParameterError("spread", f"a number from 0 to {truth * (1 - truth) * highest**2:g}", spread)
     noise, sampling = metric.mechanism.variances(metric.flip, truth)
@@ -177,7 +178,7 @@ def expected_variance(metric: Metric, devices: int, at: float | None = None, spr
     return per_report / (devices * metric.mechanism.least_share) - spread / devices
 
 
-def _truth(metric: Metric, at: float | None) -> float:
+def truth_at(metric: Metric, at: float | None) -> float:
     """The truth as a part of the range: what was asked for, or the one with the widest interval."""
     if at is None:
         channel = metric.channel
@@ -195,4 +196,4 @@ def decimals(half_width: float) -> int:
     >>> [decimals(half_width) for half_width in (312, 5.2, 0.05)]
     [0, 1, 3]
     """
-    return max(0, 1 - floor(log10(half_width))) if half_width > 0 else 3
+    return max(0, places(half_width))

@@ -60,7 +60,14 @@ from reticent.counts import Counts, HistogramCounts, MeanCounts
 from reticent.errors import ParameterError
 from reticent.estimates.convex_order import average_excess, average_interval, difference_excess
 from reticent.estimates.estimator import Estimate, HistogramEstimate, counted, estimate, estimates, shares
-from reticent.estimates.interval import Floats, binomial_limits, expected_half_width
+from reticent.estimates.interval import (
+    Floats,
+    binomial_limits,
+    check_confidence,
+    check_devices,
+    expected_half_width,
+    truth_at,
+)
 from reticent.plan import Answers, Metric
 
 REMEMBERED = Answers()
@@ -98,6 +105,7 @@ def average(
     >>> print(average(hours, week), average(hours, week).rule)
     6.76 ± 0.20 hour (95%, n=100,000) convex-order
     """
+    check_confidence(confidence)
     if not rounds:
         raise ParameterError("rounds", "the counts of at least one round", 0)
     if answers.sampled or len(rounds) == 1:
@@ -194,16 +202,20 @@ def expected_average_half_width(
     >>> [round(expected_average_half_width(part, 100_000, rounds, 0.95, weekly), 4) for rounds in (1, 28, 1460)]
     [0.0358, 0.0067, 0.0009]
     """
+    if rounds < 1:
+        raise ParameterError("rounds", "a number >= 1", rounds)
+    check_devices(devices)
     if answers.sampled:
         return expected_half_width(metric, max(1, devices * rounds // answers.window), confidence, at)
     if rounds == 1:
         return expected_half_width(metric, devices, confidence, at)
+    check_confidence(confidence)
     mechanism, flip = metric.mechanism, float(metric.flip.probability)
     reports = max(1, int(devices * mechanism.least_share))
     if mechanism.intervals > 1:
         reports = _rounded_down(reports)
     tail = (1 - confidence) / mechanism.intervals / 2
-    share = 0.5 if at is None else float(metric.channel.share(at / mechanism.top))
+    share = float(metric.channel.share(truth_at(metric, at)))
     lower, upper = average_interval(np.array(share), reports, rounds if flip else 1, flip, tail)
     return mechanism.top * float(upper - lower) / 2 / float(metric.channel.contrast)
 

@@ -7,19 +7,20 @@ results, for programs that read SQL or Parquet.
 """
 
 from reticent.results.cache import LruCache
-from reticent.results.figures import Change, Estimates, Result, Subject, Withheld, change_in_words, is_clear
 from reticent.results.periods import (
     EVERY,
     Every,
     Period,
     State,
     answered_every,
+    everies,
     span_of,
     unix_seconds,
     usual_every,
 )
 from reticent.results.reader import Results
-from reticent.results.table import problems, write_results
+from reticent.results.result import Change, Estimates, Result, Subject, Withheld, change_in_words, is_clear
+from reticent.results.writer import problems, write_results
 
 __all__ = [
     "EVERY",
@@ -35,6 +36,7 @@ __all__ = [
     "Withheld",
     "answered_every",
     "change_in_words",
+    "everies",
     "is_clear",
     "problems",
     "span_of",

@@ -6,11 +6,12 @@ Weeks begin on Monday. Periods are made of whole rounds: a round belongs to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 
+from reticent import columns
 from reticent.errors import ParameterError
 from reticent.plan import Plan
 from reticent.plan.metric import FIRST_MONDAY
@@ -70,19 +71,22 @@ def answered_every(plan: Plan) -> Every:
     return "window" if plan.answers.sampled else "round"
 
 
-def check_every(versions: Iterable[Plan], every: str) -> Every:
-    """`every`, if any version of a plan has such periods; else `ParameterError` about the first one."""
-    problems = []
-    for known in (known for known in EVERY if known == every):
-        for plan in versions:
-            if known == "window" and not plan.answers.sampled:
-                problems.append("round, day, week or month: the answers of this plan are remembered")
-            elif plan.round_seconds > SHORTEST.get(known, plan.round_seconds):
-                problems.append(f"round, or a longer period: a round of this plan is longer than a {every}")
-            else:
-                return known
-    expected = problems[0] if problems else ", ".join(EVERY[:-1]) + f" or {EVERY[-1]}"
-    raise ParameterError("every", expected, every[:20])
+def everies(plan: Plan) -> list[Every]:
+    """The periods that figures of a plan can have."""
+    return [
+        every
+        for every in EVERY
+        if plan.round_seconds <= SHORTEST.get(every, plan.round_seconds)
+        and (every != "window" or plan.answers.sampled)
+    ]
+
+
+def check_every(versions: Sequence[Plan], asked: str) -> Every:
+    """What is asked for, if any version of a plan has such periods; else `ParameterError` about the first one."""
+    for every in (every for plan in versions for every in everies(plan)):
+        if every == asked:
+            return every
+    raise ParameterError("every", f"one of {', '.join(everies(versions[0]))}", asked[:20])
 
 
 def span_of(plan: Plan, number: int, every: Every) -> Span:
@@ -113,18 +117,14 @@ def span_of(plan: Plan, number: int, every: Every) -> Span:
     if seconds > length:
         return alone
     if every == "month":
-        first_day = datetime.fromtimestamp(begins, UTC).date().replace(day=1)
-        months = first_day.year * 12 + first_day.month
-        start, end = _midnight(first_day), _midnight(date(months // 12, months % 12 + 1, 1))
+        first_day = datetime.fromtimestamp(begins, UTC).replace(day=1, hour=0, minute=0, second=0)
+        next_month = (first_day + timedelta(days=31)).replace(day=1)
+        start, end = int(first_day.timestamp()), int(next_month.timestamp())
     else:
         origin = FIRST_MONDAY if every == "week" else 0
         start = begins - (begins - origin) % length
         end = start + length
     return Span(every, -(-start // seconds), -(-end // seconds) - 1, start, end)
-
-
-def _midnight(day: date) -> int:
-    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
 
 
 def unix_seconds(name: str, text: str) -> int:
@@ -137,8 +137,9 @@ def unix_seconds(name: str, text: str) -> int:
     try:
         if text.isascii() and text.isdigit() and len(text) <= 11:
             return int(text)
-        moment = datetime.fromisoformat(text if text.isascii() and len(text) <= 40 else "")
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+        seconds = columns.unix_seconds(text if text.isascii() and len(text) <= 40 else "")
+        datetime.fromtimestamp(seconds, UTC)  # an offset may lead out of the years that there are
+        return seconds
     except (ValueError, OverflowError):
         expected = "a date such as 2026-11-01, a time such as 2026-11-01T06:00Z, or unix seconds"
         raise ParameterError(name, expected, text[:40]) from None

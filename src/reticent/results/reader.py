@@ -11,28 +11,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from reticent.counts import Counts
 from reticent.errors import ParameterError
 from reticent.estimates import average, difference, shares_of_rows
 from reticent.plan import Metric, Plan
 from reticent.results.cache import LruCache
-from reticent.results.figures import Change, Estimates, Result, Withheld, reason_of
 from reticent.results.periods import Period, Span, State, answered_every, check_every, span_of, usual_every
+from reticent.results.result import Change, Estimates, Result, Withheld, reason_of
 from reticent.stores import FEW, CountsByTags, DamagedError, RoundInfo, RoundKey, Rounds, folded, reports_of
 
-REMEMBERED = 2_000_000  # rows of the counts of sealed rounds in memory, some 70 bytes each
+MOST_ROWS_CACHED = 2_000_000  # rows of the counts of sealed rounds in memory, some 70 bytes each
 SETTLED_SECONDS = 60  # after the last round of a period closes, so that what was accepted in time is stored
 MOST_ROUNDS_READ = 10_000  # rounds that a bounded answer is made of at most, unless one period has more
 
 
-class _Part(NamedTuple):
-    sealed: bool
-    counts: Counts
-
-
-Parts = dict[tuple[str, str], dict[int, _Part]]  # by metric and tag: the counts of each round
+Parts = dict[tuple[str, str], dict[int, Counts]]  # by metric and tag: the counts of each round
 
 
 class Results:
@@ -41,7 +36,7 @@ class Results:
     def __init__(self, store: Rounds, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self.clock = clock
-        self._counts: LruCache[CountsByTags] = LruCache(REMEMBERED)
+        self._counts: LruCache[CountsByTags] = LruCache(MOST_ROWS_CACHED)
 
     def plans(self) -> dict[str, Plan]:
         """The newest version of each plan, by name."""
@@ -117,8 +112,9 @@ class Results:
                 rounds_of.setdefault((number, span), []).append(info)
         latest = sorted(rounds_of.items(), key=lambda item: (-item[0][1].end, -item[0][0]))[:last]
         return [
-            Period(versions[number], *span, self._state(versions[number], span, rounds), tuple(rounds))
+            Period(version, *span, self._state(version, span.first, span.last, rounds), tuple(rounds))
             for (number, span), rounds in latest
+            for version in [versions[number]]
         ]
 
     def is_readable(self, period: Period, metrics: Sequence[Metric]) -> bool:
@@ -130,11 +126,11 @@ class Results:
             return False
         return True
 
-    def _state(self, plan: Plan, span: Span, rounds: Sequence[RoundInfo]) -> State:
+    def _state(self, plan: Plan, first: int, last: int, rounds: Sequence[RoundInfo]) -> State:
         states = {_state(info) for info in rounds}
-        if len(states) == 1 and (span.first == span.last or states == {"damaged"}):
+        if len(states) == 1 and (first == last or states == {"damaged"}):
             return states.pop()
-        over = self.clock() >= plan.round(span.last).closes + SETTLED_SECONDS
+        over = self.clock() >= plan.round(last).closes + SETTLED_SECONDS
         return "sealed" if over and states == {"sealed"} else "open"
 
     def estimates(
@@ -189,7 +185,7 @@ class Results:
         most: int | None = None,
     ) -> list[Change]:
         """
-        How metrics changed from one period to the next, latest first: see `reticent.results.figures`.
+        How metrics changed from one period to the next, latest first: see `reticent.results.result`.
 
         The parameters are those of `estimates`, about the later of two periods. There is no change where the
         period before has no reports, is of another version, or has no sealed round to compare.
@@ -199,7 +195,7 @@ class Results:
         asked = self._asked(plan, wanted, metric, picked, by, confidence, most)
         every_period = self._listed(plan, None, every, None, None)
         followed_by = {(one.plan.version, one.last + 1): one for one in every_period}
-        known: dict[tuple[int, int], tuple[Period, dict[tuple[str, str], dict[int, Counts]]]] = {}
+        known: dict[tuple[int, int], tuple[Period, Parts]] = {}
         changes = []
         for period, metrics in asked:
             earlier = followed_by.get((period.plan.version, period.first))
@@ -207,11 +203,9 @@ class Results:
                 continue
             for one in (period, earlier):
                 if (one.plan.version, one.first) not in known:
-                    sealed = {
-                        key: {number: part.counts for number, part in parts.items() if part.sealed}
-                        for key, parts in self._parts(one, metrics, picked, by).items()
-                    }
-                    known[one.plan.version, one.first] = self._shown(one), sealed
+                    final = replace(one, rounds=tuple(info for info in one.rounds if info.state == "sealed"))
+                    readable, parts = self._parts(final, metrics, picked, by)
+                    known[one.plan.version, one.first] = self._shown(readable), parts
             after, later_rounds = known[period.plan.version, period.first]
             before, earlier_rounds = known[period.plan.version, earlier.first]
             shift, answers = period.first - earlier.first, period.plan.answers
@@ -282,15 +276,17 @@ class Results:
                 return list(self.results(period, period.plan.metrics, confidence=confidence))
         return []
 
-    def uneven(self, plan: str, last: int) -> list[Result]:
-        """The histograms of a plan's latest rounds, newest first, whose rows chance does not explain."""
-        results = []
-        for period in self.periods(plan, last, "round"):
+    def uneven(self, last: int) -> list[Result]:
+        """The newest round of each histogram, among the `last` ones, whose rows chance does not explain."""
+        newest: dict[tuple[str, str], Result] = {}
+        for period in (
+            period for plan in sorted(self.plans()) for period in self.periods(plan, last, "round")
+        ):
             metrics = [metric for metric in period.plan.metrics if shares_of_rows(metric)]
             for result in self.results(period, metrics) if metrics else ():
                 if result.balance is not None and not result.balance.even:
-                    results.append(result)
-        return results
+                    newest.setdefault((result.plan, result.metric.name), result)
+        return list(newest.values())
 
     def results(
         self,
@@ -313,38 +309,46 @@ class Results:
     ) -> Iterator[Result | Withheld]:
         """The estimates of some metrics in one period, and the withheld figures."""
         plan, picked = period.plan, segment or {}
-        parts = self._parts(period, metrics, picked, by)
+        period, parts = self._parts(period, metrics, picked, by)
         tags_of = {segment.name: (*segment.tags, FEW) for segment in plan.segments}
         readable = period.state != "damaged"
+        sealed = {info.key.round for info in period.rounds if info.state == "sealed"}
         for metric in metrics:
-            for tag in tags_of[by] if by else ("",):
+            for tag in (tag for tag in tags_of[by] if picked.get(by, tag) == tag) if by else ("",):
                 tags = {**picked, **({by: tag} if by else {})}
-                by_round = parts.get((metric.name, tag), {})
+                by_round = dict(sorted(parts.get((metric.name, tag), {}).items()))
                 # An open round may have only a few reports yet, and the round with the fewest determines the
                 # interval of an average. The counts of sampled answers simply add up.
-                if not plan.answers.sampled and any(part.sealed for part in by_round.values()):
-                    by_round = {number: part for number, part in by_round.items() if part.sealed}
-                counts = {number: part.counts for number, part in sorted(by_round.items())}
-                if counts:
-                    figure = average(metric, [*counts.values()], confidence, plan.answers)
-                    yield Result(period, metric, tags, counts, figure)
+                if not plan.answers.sampled and not sealed.isdisjoint(by_round):
+                    by_round = {number: counts for number, counts in by_round.items() if number in sealed}
+                if by_round:
+                    figure = average(metric, [*by_round.values()], confidence, plan.answers)
+                    yield Result(period, metric, tags, by_round, figure)
                 elif readable and tag != FEW and plan.min_reports > 1:
                     yield Withheld(period, metric, tags)
 
     def _parts(
         self, period: Period, metrics: Sequence[Metric], segment: Mapping[str, str], by: str | None
-    ) -> Parts:
-        """The counts of each round that a figure is made of, by metric and tag of segment `by`."""
+    ) -> tuple[Period, Parts]:
+        """
+        The counts of each round that a figure is made of, by metric and tag of segment `by`.
+
+        Some damage is found only here. Then the period is another one than was listed: no longer final.
+        """
         if len(metrics) == 1:
             self.read_ahead([period], metrics[0].name)
         names = [declared.name for declared in period.plan.segments]
         parts: Parts = {}
-        for info in period.rounds:
+        infos = list(period.rounds)
+        for place, info in enumerate(period.rounds):
             if info.damage:
                 continue
             try:
                 groups = self._groups(period.plan, info, metrics)
-            except DamagedError:  # found while reading: the store lists the round as damaged from now on
+            except DamagedError as error:  # the store lists the round as damaged from now on
+                infos[place] = info._replace(reports=0, damage=error.reason)
+                state = self._state(period.plan, period.first, period.last, infos)
+                period = replace(period, rounds=tuple(infos), state=state)
                 continue
             for tags, by_metric in groups.items():
                 named = dict(zip(names, tags, strict=True))
@@ -355,10 +359,9 @@ class Results:
                     if counts is None or not counts.devices:
                         continue
                     rounds = parts.setdefault((metric.name, named[by] if by else ""), {})
-                    if info.key.round in rounds:
-                        counts = rounds[info.key.round].counts + counts
-                    rounds[info.key.round] = _Part(info.state == "sealed", counts)
-        return parts
+                    known = rounds.get(info.key.round)
+                    rounds[info.key.round] = counts if known is None else known + counts
+        return period, parts
 
     def _groups(self, plan: Plan, info: RoundInfo, metrics: Sequence[Metric]) -> CountsByTags:
         """The counts of some metrics in the groups that are shown of a round; every figure is made of these."""

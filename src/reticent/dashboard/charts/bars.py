@@ -76,12 +76,7 @@ class Bars:
     shade: int = 0
 
 
-def histogram(edges: Sequence[float], bars: Sequence[Bar], label: str, unit: str) -> Markup:
-    """Shares per bucket of the whole fleet."""
-    return compared(edges, [Bars(bars)], label, unit)
-
-
-def compared(edges: Sequence[float], groups: Sequence[Bars], label: str, unit: str) -> Markup:
+def histogram(edges: Sequence[float], groups: Sequence[Bars], label: str, unit: str) -> Markup:
     """Shares per bucket with simultaneous intervals, raw and Norm-Sub (CSS shows one); groups share their scales."""
     every = [bar for group in groups for bar in group.bars]
     low = min(0.0, *(min(bar.value, bar.lower) for bar in every))

@@ -145,7 +145,7 @@ PALETTE = ("#0067b1", "#c4500a", "#007f5c", "#a0458a", "#976700", "#3a93c8", "#4
 DASHES = ("none", "7 3", "2 3", "9 3 2 3", "none", "7 3", "2 3", "9 3 2 3")
 
 
-def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "") -> str:
+def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "", hidden: str = "") -> str:
     """The first of both sizes as a file that needs nothing else: with its colours, a title and a legend."""
     opening, _, rest = str(chart).partition(">")  # MarkupSafe 2.1 would look for &gt;
     inside = rest.partition("</svg>")[0]
@@ -153,7 +153,7 @@ def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "") 
     rules = [
         "text{font:12.5px sans-serif;fill:#5a6472}.title{font-size:15px;fill:#1b2129}",
         ".rule{stroke:#e4e8ee}.zero,.tick{stroke:#b9c1cc}.version{stroke:#5a6472;stroke-dasharray:2 4}",
-        ".off,.hit,.hide{display:none}.histogram .whisker{stroke:#1b2129}.edge,.middle,.whisker{fill:none}",
+        f"{hidden}.off,.hit{{display:none}}.histogram .whisker{{stroke:#1b2129}}.edge,.middle,.whisker{{fill:none}}",
         ".band{fill-opacity:.19}.bar{fill-opacity:.42}.edge{stroke-opacity:.52}.middle{stroke-width:2}.whisker{stroke-width:1.4}",
     ]
     for shade, (colour, dashes) in enumerate(zip(PALETTE, DASHES, strict=True)):

@@ -47,9 +47,14 @@
     for (const each of panel.querySelectorAll("[data-switch]"))
       if (each === link) each.setAttribute("aria-current", "true"); else each.removeAttribute("aria-current");
     for (const field of document.querySelectorAll('input[name="view"]')) field.value = link.dataset.switch;
-    const address = new URL(location.href);
-    address.searchParams.set("view", link.dataset.switch);
-    history.replaceState(null, "", address);
+    const viewed = (text) => {
+      const address = new URL(text, location.href);
+      address.searchParams.set("view", link.dataset.switch);
+      return address.pathname + address.search;
+    };
+    for (const file of panel.querySelectorAll(".files a")) file.href = viewed(file.href);
+    for (const file of panel.querySelectorAll("[data-png]")) file.dataset.png = viewed(file.dataset.png);
+    history.replaceState(null, "", viewed(location.href));
   };
 
   const tip = document.createElement("div");
@@ -73,12 +78,13 @@
   };
 
   // Times of day as the reader's clock shows them; the title keeps those of UTC. Dates of days, weeks and months stay.
-  const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const [clock, precise] = ["short", "medium"].map((timeStyle) => new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle }));
   const localise = (within) => {
     for (const time of within.querySelectorAll("time[datetime]")) {
       const start = new Date(time.dateTime), end = new Date(time.dataset.end || time.dateTime);
       time.title ||= time.textContent;
-      time.textContent = +start === +end ? clock.format(start) : clock.formatRange(start, end);
+      const shown = start % 60000 || end % 60000 ? precise : clock;
+      time.textContent = +start === +end ? shown.format(start) : shown.formatRange(start, end);
     }
   };
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from reticent.dashboard import charts, labels
 from reticent.dashboard.charts import Line, Mark
 from reticent.dashboard.points import Point
-from reticent.estimates import HistogramEstimate, Quantile, Unit, places
+from reticent.estimates import Estimate, Quantile, Unit, places
 from reticent.plan import Metric, Plan
 from reticent.results import Change
 
@@ -37,8 +37,7 @@ class View:
     title: str
     twin: Twin | Callable[[], Twin]  # computed on demand where it is large
     shown: Mapping[str, Any]
-    refresh: bool | int = False
-    """Whether rounds are open, so that a page that stays open should look again soon; or after how many seconds."""
+    refresh: int = 120  # seconds after which a page that stays open looks again
     pictures: Mapping[str, Picture] = field(default_factory=dict)  # its charts, by their name in addresses
 
 
@@ -73,12 +72,16 @@ def metric_facts(metric: Metric) -> dict[str, Any]:
 
 def unit_of(points: Sequence[Point]) -> Unit:
     """The unit of all of these points; medians have that of the edges."""
-    if points and isinstance(points[0].estimate, Quantile):
+    number = points[0].estimate
+    if isinstance(number, Quantile):
         return edge_unit(points[0].metric)
-    largest = max(
-        (abs(end) for point in points for end in (point.shown.lower, point.shown.upper)), default=0.0
-    )
-    return Unit.of(points[0].shown.unit, largest) if points else Unit()
+    largest = (abs(end) for point in points for end in (point.estimate.lower, point.estimate.upper))
+    return unit_for(number, max(largest))
+
+
+def unit_for(number: Estimate, largest: float) -> Unit:
+    """The unit of numbers like this one, up to `largest`: a share is shown in percent."""
+    return Unit.of(number.unit, largest) if number.kind == "mean" else Unit(0.01, "%")
 
 
 def edge_unit(metric: Metric) -> Unit:
@@ -91,7 +94,7 @@ def edge_unit(metric: Metric) -> Unit:
 
 def headline(point: Point) -> dict[str, Any]:
     """A point as text; `outside`: the unbiased value is outside its interval, which is cut to the possible range."""
-    estimate, half_width, metric = point.shown, point.half_width, point.metric
+    estimate, half_width, metric = point.estimate, point.half_width, point.metric
     unit = unit_of([point])
     if isinstance(estimate, Quantile):
         edges = [float(edge) for edge in metric.mechanism.points]
@@ -122,16 +125,15 @@ def headline(point: Point) -> dict[str, Any]:
 
 def interval(point: Point, unit: Unit, between: str = " to ") -> str:
     """Both ends of a point's interval, without the unit; those of a median are edges of buckets, which are exact."""
-    ends = point.shown.lower, point.shown.upper
-    if isinstance(point.shown, Quantile):
+    ends = point.estimate.lower, point.estimate.upper
+    if isinstance(point.estimate, Quantile):
         return between.join(labels.rounded(end / unit.size, 6) for end in ends)
     return between.join(unit.ends(*ends))
 
 
-def mark(point: Point, name: str = "", unit: Unit | None = None, tip: bool = True) -> Mark:
+def mark(point: Point, unit: Unit, name: str = "", tip: bool = True) -> Mark:
     """A point on a chart, in the chart's unit; its tooltip starts with the name of its line, if any."""
-    size = unit.size if unit else 1.0
-    estimate = point.shown
+    estimate, size = point.estimate, unit.size
     value = nan if isinstance(estimate, Quantile) else estimate.value / size
     text = ""
     if tip:
@@ -168,26 +170,16 @@ def zoomable(lines: Sequence[Line]) -> str:
 
 
 def change_shown(change: Change | None) -> dict[str, Any] | None:
-    """A change in a few words; of a histogram, the number of changed buckets."""
+    """A change in a few words."""
     if change is None:
         return None
-    words, _, part = change.words.partition(" (")
-    if isinstance(change.estimate, HistogramEstimate):
-        words = words.partition(":")[0]
     before = change.before.period
     return {
-        "words": words,
-        "part": part.rstrip(")"),
+        "words": change.brief,
+        "part": change.part,
         "is_clear": change.clear,
         "before": labels.period(before.start, before.end, before.every),
     }
-
-
-def every_choices(plan: Plan) -> list[str]:
-    """The periods that figures of a plan can have."""
-    calendar = [(86_400, "day"), (7 * 86_400, "week"), (28 * 86_400, "month")]
-    fitting = [name for seconds, name in calendar if plan.round_seconds <= seconds]
-    return [*fitting, *(["window"] if plan.answers.sampled else []), "round"]
 
 
 def shade_of(metric_plan: Plan, segment: str, tag: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reticent.dashboard import charts, labels
@@ -69,15 +69,17 @@ def _figure(result: Result, truth: float) -> dict[str, Any]:
 def _chart(means: Sequence[tuple[Result, float]]) -> Any:
     """The estimate in its band, and the truth as a line of its own."""
     in_order = list(reversed(means))
-    estimates = [mark(Point.of(result), "estimate") for result, _ in in_order]
-    unit = labels.plural(in_order[0][0].metric.unit)
+    points = [Point.of(result) for result, _ in in_order]
+    unit = unit_of(points)
+    estimates = [mark(point, unit, "estimate") for point in points]
     truths = [
-        charts.Mark(drawn.start, drawn.end, truth, truth, truth, drawn.open, drawn.version,
-                    f"truth: {labels.rounded(truth, 4)} {unit}")
-        for drawn, (_, truth) in zip(estimates, in_order, strict=True)
-    ]  # fmt: skip
+        replace(
+            drawn, value=truth, lower=truth, upper=truth, tip=f"truth: {labels.rounded(truth, 4)} {unit.name}"
+        )
+        for drawn, truth in zip(estimates, (truth / unit.size for _, truth in in_order), strict=True)
+    ]
     lines = [charts.Line(estimates, "estimate", 0), charts.Line(truths, "truth", 1)]
-    return charts.series(lines, f"truth and estimate of {in_order[0][0].metric.name} per round", unit)
+    return charts.series(lines, f"truth and estimate of {in_order[0][0].metric.name} per round", unit.name)
 
 
 def _histogram(result: Result, truths: Sequence[float], numbers: Sequence[Estimate]) -> dict[str, Any]:

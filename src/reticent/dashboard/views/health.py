@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from statistics import median
 from typing import Any, NamedTuple
 
 from reticent.collector import LATELY_SECONDS, Health
 from reticent.collector.history import SLOT_SECONDS, Slot
 from reticent.dashboard import charts, labels
 from reticent.dashboard.views import View
+from reticent.dashboard.views.plans import last_sealed, round_bars
 from reticent.errors import StoreError
+from reticent.estimates import Unit
 from reticent.results import Result, Results, Subject
 
 LOOKED_AT = 4  # latest rounds of each plan that are tested against chance
@@ -25,7 +26,10 @@ _NUMBERS_NOW = ("commit_p50_ms", "commit_p99_ms", "queue", "open_reports", "memo
 
 def health_page(health: Health, results: Results) -> View:
     """The page of the collector itself."""
-    uneven = newest_uneven(results)
+    try:
+        uneven: list[Result] | None = results.uneven(LOOKED_AT)
+    except StoreError:
+        uneven = None
     time_shown, time_twin = over_time(health, results)
     unevens = [_uneven(result) for result in uneven or ()]
     sections = _sections(health, uneven)
@@ -52,20 +56,8 @@ def health_page(health: Health, results: Results) -> View:
             "over_time": time_shown,
             "worries": worries,
         },
-        refresh=True,
+        refresh=30,
     )
-
-
-def newest_uneven(results: Results) -> list[Result] | None:
-    """The newest uneven round of each histogram; None when the store cannot be read."""
-    newest: dict[tuple[str, str], Result] = {}
-    try:
-        for plan in sorted(results.plans()):
-            for result in results.uneven(plan, LOOKED_AT):
-                newest.setdefault((plan, result.metric.name), result)
-    except StoreError:
-        return None
-    return list(newest.values())
 
 
 def _uneven(result: Result) -> tuple[dict[str, str], dict[str, Any]]:
@@ -120,7 +112,8 @@ def _sections(health: Health, uneven: Sequence[Result] | None) -> dict[str, list
 
     limited = sum(key.limited_lately for key in health.keys)
     p50, p99 = (labels.rounded(time, 2) for time in (health.commit_p50_ms, health.commit_p99_ms))
-    memory = labels.size(health.memory_bytes)
+    unit = Unit.of("byte", health.memory_bytes)
+    memory = f"{labels.rounded(health.memory_bytes / unit.size)} {unit.name}"
     if health.open_reports:
         memory += f", {health.memory_bytes / health.open_reports:,.0f} bytes per report"
     reports = [
@@ -242,39 +235,24 @@ def over_time(health: Health, results: Results) -> tuple[dict[str, Any], dict[st
         rounds = {}
     plans, twins, overdue = [], {}, 0
     for name, infos in rounds.items():
-        sealed = [info for info in infos if info["state"] == "sealed"]
-        usual = median(info["reports"] or 0 for info in sealed[1:]) if len(sealed) >= 4 else 0.0
+        last, _, usual = last_sealed(infos)
         overdue += sum(info["state"] == "open" and now > info["closes"] + SETTLED_SECONDS for info in infos)
         told = ("round", "version", "state", "reports")
         twins[name] = {"usual": usual or None, "rounds": [{key: info[key] for key in told} for info in infos]}
         if infos:
-            plans.append(_reports(name, infos, usual))
+            bars = round_bars(infos)
+            label = f"reports per round of {name}, last {len(bars)} rounds"
+            sentence = f"Last sealed round: {last}." if last else "No round is sealed yet."
+            plans.append(
+                {
+                    "name": name,
+                    "says": sentence + (f" Usual: {usual:,.0f}." if usual else ""),
+                    "chart": charts.small_bars(bars, label, "reports per round", usual),
+                }
+            )
     series = [_series(health.history, name) for name in _SLOTS] if health.history else []
     shown = {"plans": plans, "series": series, "overdue": overdue}
     return shown, {"plans": twins, "overdue": overdue, "last_day": [asdict(slot) for slot in health.history]}
-
-
-def _reports(plan: str, infos: Sequence[dict[str, Any]], usual: float) -> dict[str, Any]:
-    """Reports per round of a plan; below min_reports there is no bar."""
-
-    def reports(info: dict[str, Any]) -> str:
-        return info["reason"] if info["reports"] is None else f"{info['reports']:,} reports"
-
-    bars = []
-    for info in reversed(infos):
-        tip = f"{labels.span(info['start'], info['end'])}\n{reports(info)}, {info['state']}"
-        is_open = info["state"] != "sealed"
-        bars.append(charts.RoundBar(info["start"], info["end"], info["reports"] or 0, is_open, tip))
-    last = next((info for info in infos if info["state"] == "sealed"), None)
-    sentence = f"Last sealed round: {reports(last)}." if last else "No round is sealed yet."
-    if last and usual and last["reports"] is not None:
-        sentence += f" Usual: {usual:,.0f}."
-    label = f"reports per round of {plan}, last {len(bars)} rounds"
-    return {
-        "name": plan,
-        "says": sentence,
-        "chart": charts.small_bars(bars, label, "reports per round", usual),
-    }
 
 
 def _series(history: Sequence[Slot], name: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,17 +20,17 @@ from reticent.dashboard.views import (
     View,
     change_shown,
     edge_unit,
-    every_choices,
     headline,
     interval,
     mark,
     shade_of,
+    unit_for,
     unit_of,
     zoomable,
 )
 from reticent.estimates import Estimate, HistogramEstimate, Unit, norm_sub
 from reticent.plan import ABSENT, Metric, Plan
-from reticent.results import Change, Result, change_in_words, unix_seconds, usual_every
+from reticent.results import Change, Result, change_in_words, everies, is_clear, unix_seconds, usual_every
 from reticent.stores import FEW
 
 MOST_LINES = 8  # as many as there are colours that all eyes can distinguish
@@ -43,7 +43,7 @@ DISHONEST = 0.01  # the share of dishonest reports that pages mention
 def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params) -> View:
     """The page of a metric."""
     mean = metric.mechanism.kind == "mean"
-    segment = dict([params.segment]) if params.segment and not mean else {}
+    segment = dict([params.segment]) if params.segment else {}
     every = params.every
     read = partial(
         reader.points, plan, metric.name, confidence=params.confidence, segment=segment, every=every
@@ -71,22 +71,30 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         "metric": metric,
         "params": params,
         "confidences": [(level, f"{level} %") for level in CONFIDENCES],
-        "segments": [("", "nothing"), *((segment.name, segment.name) for segment in plan.segments)],
+        "segments": [("", "nothing"), *((group.name, group.name) for group in plan.segments)],
+        "devices": [
+            ("", "all"),
+            *(
+                (f"{group.name}:{tag}", f"{group.name} {tag}")
+                for group in plan.segments
+                for tag in group.tags
+            ),
+        ],
         "headline": headline(chosen) if chosen else None,
         "change": change_shown(change.get(metric.name)),
         "lost": labels.moment(at) + " UTC" if at is not None and not chosen else "",
         "trend": TRENDS[metric.kind],
         "omitted": len(points) - len(same),
         "period": period,
-        "everies": every_choices(plan),
+        "everies": everies(plan),
         "tags": [],
         "more_rows": 0,
         "files": {name: params.query(chart=name) for name in ("series", "shares", "below")},
     }
     if mean:
-        more, twin, pictures = _mean(reader, plan, metric, params, every, chosen, same)
+        more, twin, pictures = _mean(read, plan, metric, params, segment, chosen, same)
     else:
-        more, twin, pictures = _histogram(reader, plan, metric, params, chosen, same, change)
+        more, twin, pictures = _histogram(reader, plan, metric, params, segment, chosen, same, change)
 
     def whole_twin() -> Twin:
         return {
@@ -100,6 +108,8 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
             "rounds": params.rounds,
             "since": params.since or None,
             "until": params.until or None,
+            "segment": segment,
+            "by": params.by or None,
             "change": change[metric.name].to_dict() if metric.name in change else None,
             **twin(),
         }
@@ -109,7 +119,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         title=f"{metric.name} · {plan.name}",
         twin=whole_twin,
         shown=shown | more,
-        refresh=any(point.provisional for point in points),
+        refresh=30 if any(point.provisional for point in points) else 120,
         pictures=pictures,
     )
 
@@ -123,47 +133,45 @@ def _holding(points: Sequence[Point], at: int) -> Point | None:
 
 
 def _mean(
-    reader: PointReader,
+    read: Callable[..., list[Point]],
     plan: Plan,
     metric: Metric,
     params: Params,
-    every: str | None,
+    segment: dict[str, str],
     last: Point | None,
     points: Sequence[Point],
 ) -> Parts:
     by_tag: dict[str, list[Point]] = {}
     if params.by:
-        apart = reader.points(
-            plan, metric.name, confidence=params.confidence, by=params.by, every=every, **params.range
-        )
-        for point in comparable(apart, last):
+        for point in comparable(read(by=params.by, **params.range), last):
             by_tag.setdefault(point.segment[params.by], []).append(point)
     offered, visible = _in_order(plan, params.by, by_tag), _visible(plan, params, by_tag)
     by_tag = {tag: by_tag[tag] for tag in offered if tag in visible or len(offered) <= MOST_LINES}
     lines = by_tag or {"": list(points)}
-    estimate = last.shown if last else None
+    estimate = last.estimate if last else None
 
     def twin() -> Twin:
-        number = last.estimate if last else None
-        moves = number.manipulation_bound(DISHONEST) if isinstance(number, Estimate) else None
+        moves = estimate.manipulation_bound(DISHONEST) if isinstance(estimate, Estimate) else None
         return {
             "latest": last.to_dict() if last else None,
             "manipulation_bound": None if moves is None else {"share": DISHONEST, "moves": moves},
-            "by": params.by or None,
             "series": [
-                {"segment": {params.by: tag} if tag else {}, "points": [point.to_dict() for point in same]}
+                {
+                    "segment": segment | ({params.by: tag} if tag else {}),
+                    "points": [point.to_dict() for point in same],
+                }
                 for tag, same in lines.items()
             ],
         }
 
-    if last is None or not isinstance(estimate, Estimate) or not isinstance(last.estimate, Estimate):
+    if last is None or not isinstance(estimate, Estimate):
         return {"headline": None}, twin, {}
     unit = unit_of([point for same in lines.values() for point in same])
     longest = max(map(len, lines.values()))
     many = longest > charts.MANY
     drawn = [
         charts.Line(
-            [mark(point, tag, unit, not many) for point in reversed(same)],
+            [mark(point, unit, tag, not many) for point in reversed(same)],
             tag,
             shade_of(plan, params.by, tag) if tag else 0,
             shown=not tag or tag in visible,
@@ -171,18 +179,17 @@ def _mean(
         for tag, same in lines.items()
         if not many or not tag or tag in visible
     ]
-    whole = Unit.of(estimate.unit, estimate.span[1])
+    whole = unit_for(estimate, estimate.span[1])
     top = f"{labels.rounded(estimate.span[1] / whole.size, 6)} {whole.name}".rstrip()
     compared = f", by {params.by}" if params.by else ""
-    title = f"{TRENDS[metric.kind]} of {metric.name} per {every or usual_every(plan)}{compared}"
+    title = f"{TRENDS[metric.kind]} of {metric.name} per {params.every or usual_every(plan)}{compared}"
     label = f"{title}, with its {params.confidence} % interval"
     in_range = f"{interval(last, unit_of([last]))} {unit_of([last]).name}, out of 0 to {top}"
     chart = charts.series(drawn, label, unit.name)
     keys = [(line.name, line.shade) for line in drawn if line.name and line.shown]
-    factor = 100 if estimate.unit == "%" else 1
-    expected = factor * with_more_devices(last.metric, last.estimate, last.rounds, last.period.plan)
+    expected = with_more_devices(last.metric, estimate, last.rounds, last.period.plan)
     shown = {
-        "more_devices": Unit.of(estimate.unit, max(abs(estimate.value), expected))
+        "more_devices": unit_for(estimate, max(abs(estimate.value), expected))
         .figure(0, expected)
         .partition("± ")[2],
         "gauge": charts.gauge(estimate.value, estimate.lower, estimate.upper, estimate.span[1], in_range),
@@ -195,7 +202,7 @@ def _mean(
             for tag, same in by_tag.items()
             if (newest := latest(same)) is not None
         ],
-        "makeup": _makeup(estimate, estimate.unit),
+        "makeup": _makeup(estimate),
         "top": top,
         "rows": [_mean_row(point, unit) for point in points[:MOST_ROWS]],
         "more_rows": max(0, longest - MOST_ROWS),
@@ -226,7 +233,7 @@ def _visible(plan: Plan, params: Params, tags: Any) -> list[str]:
 
 
 def _mean_row(point: Point, unit: Unit, tag: str = "") -> dict[str, Any]:
-    value, _, half_width = Unit(unit.size).figure(point.shown.value, point.half_width).partition(" ± ")
+    value, _, half_width = Unit(unit.size).figure(point.estimate.value, point.half_width).partition(" ± ")
     return {
         "tag": tag,
         "clock": labels.clock(point.start, point.end, point.every),
@@ -238,8 +245,8 @@ def _mean_row(point: Point, unit: Unit, tag: str = "") -> dict[str, Any]:
     }
 
 
-def _makeup(estimate: Estimate, unit: str, scale: float = 1.0) -> dict[str, Any]:
-    """What a half-width is made of, and what it compares with; `scale` is 100 for a share in percent."""
+def _makeup(estimate: Estimate) -> dict[str, Any]:
+    """What a half-width is made of, and what it compares with."""
     moved = estimate.manipulation_bound(DISHONEST)
     reaches = [
         ("Privacy noise", "added by devices to hide their values", estimate.noise_half_width, "noise"),
@@ -248,10 +255,10 @@ def _makeup(estimate: Estimate, unit: str, scale: float = 1.0) -> dict[str, Any]
         ("Bound of the paper", "the half-width by its theorem", estimate.paper_bound, "paper"),
         ("1 % dishonest", "the shift if 1 % of reports were false", moved, "moved"),
     ]
-    scaled = Unit.of(unit, scale * max(reach for _, _, reach, _ in reaches))
+    unit = unit_for(estimate, max(reach for _, _, reach, _ in reaches))
 
     def text(reach: float) -> str:
-        return f"{labels.rounded(scale * reach / scaled.size, 2)} {scaled.name}".rstrip()
+        return f"{labels.rounded(reach / unit.size, 2)} {unit.name}".rstrip()
 
     rows = [
         charts.Measure(name, about, reach, f"± {text(reach)}", kind) for name, about, reach, kind in reaches
@@ -269,11 +276,11 @@ def _histogram(
     plan: Plan,
     metric: Metric,
     params: Params,
+    segment: dict[str, str],
     chosen: Point | None,
     points: Sequence[Point],
     changes: dict[str, Change],
 ) -> Parts:
-    segment = dict([params.segment]) if params.segment else {}
     result = reader.histogram(chosen, params.confidence) if chosen else None
     by_tag: dict[str, Result] = {}
     if params.by:
@@ -286,8 +293,6 @@ def _histogram(
         histogram = result.estimate if result else None
         below = result.cumulative if result and not metric.labels else None
         return {
-            "segment": segment,
-            "by": params.by or None,
             "start_time": time_text(chosen.start) if chosen else None,
             "end_time": time_text(chosen.end) if chosen else None,
             "state": chosen.state if chosen else None,
@@ -310,7 +315,7 @@ def _histogram(
     place = points.index(chosen)
     first = max(0, place - MOST_ROWS // 2)  # of the list of choices
     unit = unit_of(points)
-    line = charts.Line([mark(point, "", unit, len(points) <= charts.MANY) for point in reversed(points)])
+    line = charts.Line([mark(point, unit, tip=len(points) <= charts.MANY) for point in reversed(points)])
     label = (
         f"{TRENDS[metric.kind]} of {metric.name} per {chosen.every}, with its {params.confidence} % interval"
     )
@@ -324,14 +329,6 @@ def _histogram(
         return params.query(at=labels.address(point.start, point.every), every=point.every)
 
     shown = {
-        "devices": [
-            ("", "all"),
-            *(
-                (f"{group.name}:{tag}", f"{group.name} {tag}")
-                for group in plan.segments
-                for tag in group.tags
-            ),
-        ],
         "tags": _boxes(plan, params, _in_order(plan, params.by, by_tag), visible),
         "times": [
             (
@@ -370,7 +367,8 @@ def _shares(
     quantiles = [below.quantile(level) for level in QUANTILES] if below else []
     widest = max(bucket.half_width for bucket in buckets)
     asked = [bucket for bucket in buckets if bucket.reports]
-    heaviest = max(asked, key=lambda bucket: bucket.value)
+    # No bucket was asked about in every one of several rounds with few reports: then any is as good.
+    heaviest = max(asked or buckets, key=lambda bucket: bucket.value)
     when = labels.period(result.start, result.end, result.every)
     per_bucket = (
         f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, {when}, "
@@ -381,7 +379,7 @@ def _shares(
         f"share of {among} at or below each value of {metric.name}, {when}, with a {params.confidence} % band"
     )
     groups = {tag: one.estimate for tag, one in by_tag.items() if isinstance(one.estimate, HistogramEstimate)}
-    chart = charts.compared(
+    chart = charts.histogram(
         [edge / unit.size for edge in histogram.edges],
         [charts.Bars(bars(one, unit), tag, shade_of(plan, params.by, tag)) for tag, one in groups.items()]
         or [charts.Bars(bars(histogram, unit))],
@@ -398,17 +396,15 @@ def _shares(
         rows.append(
             {
                 "bucket": _bucket_name(bucket, unit),
-                "raw": value if bucket.reports else "unknown",
+                "raw": value,
                 "half_width": half_width,
                 "interval": " to ".join(percent.ends(bucket.lower, bucket.upper)),
                 "norm_sub": labels.number(100 * share, digits),
                 "reports": f"{bucket.reports:,}",
                 "change": change_in_words(number).partition(" percentage")[0] if number else "",
-                "is_clear": number is not None and change_in_words(number).endswith(": clear change"),
+                "is_clear": number is not None and is_clear(number),
                 "tags": [
                     percent.figure(one.buckets[place].value, one.buckets[place].half_width)
-                    if one.buckets[place].reports
-                    else "unknown"
                     for one in groups.values()
                 ],
             }
@@ -428,7 +424,7 @@ def _shares(
         ],
         "rows": rows,
         "compared": list(groups),
-        "makeup": _makeup(heaviest, "%", scale=100),
+        "makeup": _makeup(heaviest),
         "more_devices": f"{labels.rounded(expected, 2)} %",
         "heaviest": _bucket_name(heaviest, unit),
         "bucket_unit": unit.name,
@@ -446,16 +442,16 @@ def _shares(
 
 def bars(histogram: HistogramEstimate, unit: Unit | None = None) -> list[charts.Bar]:
     """The buckets as they are drawn; that of devices without a value is not."""
-    drawn, percent = [], Unit(0.01)
+    drawn, percent = [], Unit(0.01, "%")
     edges = unit or Unit(1.0, labels.plural(histogram.unit))
     for bucket, share in zip(histogram.buckets, norm_sub(histogram), strict=True):
         if bucket.label == ABSENT:
             continue
         value = bucket.value if bucket.reports else 0.0
-        raw = percent.figure(value, bucket.half_width) if bucket.reports else "unknown"
         tip = (
             f"{_bucket_name(bucket, edges)} {'' if bucket.label else edges.name}\n"
-            f"{raw} % ({' to '.join(percent.ends(bucket.lower, bucket.upper))} %), "
+            f"{percent.figure(bucket.value, bucket.half_width)} "
+            f"({' to '.join(percent.ends(bucket.lower, bucket.upper))} %), "
             f"Norm-Sub {labels.percent(share, bucket.half_width)}, {bucket.reports:,} reports"
         )
         drawn.append(charts.Bar(value, bucket.lower, bucket.upper, share, tip, bucket.label))

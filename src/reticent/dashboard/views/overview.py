@@ -14,7 +14,6 @@ from reticent.dashboard.views import (
     TRENDS,
     View,
     change_shown,
-    every_choices,
     headline,
     mark,
     metric_facts,
@@ -22,10 +21,10 @@ from reticent.dashboard.views import (
     unit_of,
 )
 from reticent.dashboard.views.metric import bars
-from reticent.dashboard.views.plans import hints, reports_shown
+from reticent.dashboard.views.plans import hints, last_sealed
 from reticent.estimates import HistogramEstimate
 from reticent.plan import Metric, Plan
-from reticent.results import Change, usual_every
+from reticent.results import Change, everies, usual_every
 
 PERIODS = 30  # of a small chart, unless dates are given
 ROUNDS = 60  # among which the latest sealed and the open ones are looked for
@@ -43,14 +42,14 @@ def overview(reader: PointReader, params: Params) -> View:
     shown, twins = [], []
     plans = sorted(reader.results.plans().items())
     for _, plan in plans:
-        every = params.every if params.every in every_choices(plan) else usual_every(plan)
+        every = params.every if params.every in everies(plan) else usual_every(plan)
         rounds = reader.results.rounds(plan.name, ROUNDS)
         by_metric: dict[str, list[Point]] = {metric.name: [] for metric in plan.metrics}
         between = params.range
         if not params.since:
             between["last"] = PERIODS
         for point in reader.points(plan, None, confidence=params.confidence, every=every, **between):
-            by_metric.setdefault(point.metric.name, []).append(point)
+            by_metric[point.metric.name].append(point)
         newest = latest([point for points in by_metric.values() for point in points])
         changes = reader.changes(newest.period, None, params.confidence) if newest else {}
         rows = [
@@ -64,7 +63,6 @@ def overview(reader: PointReader, params: Params) -> View:
             rows.sort(key=lambda row: not (row[0]["change"] or {}).get("is_clear", False))
         elif params.sort == "certainty":
             rows.sort(key=lambda row: row[0]["headline"]["certainty"].dots if row[0]["headline"] else -1)
-        last_sealed = next((info for info in rounds if info["state"] == "sealed"), None)
         open_rounds = [info for info in rounds if info["state"] != "sealed"]
         problems = hints(plan, rounds, now)
         twins.append(
@@ -83,14 +81,15 @@ def overview(reader: PointReader, params: Params) -> View:
                 "round": labels.duration(plan.round_seconds),
                 "window": labels.duration(plan.answers.window * plan.round_seconds),
                 "newest": newest and labels.clock(newest.start, newest.end, newest.every),
-                "last_sealed": last_sealed and reports_shown(last_sealed, " reports"),
+                "last_sealed": last_sealed(rounds)[0],
                 "open_rounds": len(open_rounds),
                 "open_reports": f"{sum(info['reports'] or 0 for info in open_rounds):,}",
                 "hints": problems,
                 "metrics": [row for row, _ in rows],
             }
         )
-    choices = {choice: None for _, plan in plans for choice in every_choices(plan)}
+    choices = {choice: None for _, plan in plans for choice in everies(plan)}
+    minute = int(now) // 60 * 60
     return View(
         template="overview.html",
         title="Overview",
@@ -101,10 +100,10 @@ def overview(reader: PointReader, params: Params) -> View:
             "everies": list(choices),
             "chosen_every": params.every or (shown[0]["every"] if shown else ""),
             "sorts": list(SORTS.items()),
-            "now": labels.clock(int(now), int(now), "round"),
+            "now": labels.clock(minute, minute, "round"),
             "confidence": params.confidence,
         },
-        refresh=any(twin["open_rounds"] for twin in twins),
+        refresh=30 if any(twin["open_rounds"] for twin in twins) else 120,
     )
 
 
@@ -130,7 +129,7 @@ def _row(
     if last is None:
         return row, twin
     unit = unit_of(same)
-    marks, shape = [mark(point, "", unit) for point in reversed(same)], Markup()
+    marks, shape = [mark(point, unit) for point in reversed(same)], Markup()
     what = TRENDS[metric.kind]
     if metric.mechanism.kind == "histogram":
         result = reader.histogram(last, params.confidence)

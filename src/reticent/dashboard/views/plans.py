@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from statistics import median
 from typing import Any
 
-from markupsafe import Markup
 from starlette.datastructures import QueryParams
 
 from reticent.dashboard import charts, labels
 from reticent.dashboard.params import Params
-from reticent.dashboard.points import PointReader
+from reticent.dashboard.points import PointReader, card_of
 from reticent.dashboard.views import View, metric_facts, plan_facts
 from reticent.dashboard.views.what_if import what_if
 from reticent.plan import Metric, Plan, PrivacyCard, lint, plan_tracking
@@ -49,6 +49,34 @@ def reports_shown(info: Mapping[str, Any], unit: str = "") -> str:
     return str(info["reason"]) if info["reports"] is None else f"{info['reports']:,}{unit}"
 
 
+def grouped(rounds: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The versions of each round, latest first: while a new version spreads, devices answer either."""
+    return [[*versions] for _, versions in groupby(rounds, key=lambda info: info["start"])]
+
+
+def last_sealed(rounds: Sequence[dict[str, Any]]) -> tuple[str, int, float]:
+    """The reports of the last sealed round, in words and shown; and the usual number, 0 if that is not known yet."""
+    sealed = [versions for versions in grouped(rounds) if all(info["state"] == "sealed" for info in versions)]
+    shown = [sum(info["reports"] or 0 for info in versions) for versions in sealed]
+    words = [f"{count:,} reports" if count else reports_shown(sealed[0][0]) for count in shown[:1]]
+    return "".join(words), sum(shown[:1]), median(shown[1:]) if len(shown) >= 4 else 0.0
+
+
+def round_bars(rounds: Sequence[dict[str, Any]]) -> list[charts.RoundBar]:
+    """A bar per round, oldest first; the tooltip lists the versions that were answered in it."""
+    bars = []
+    for versions in reversed(grouped(rounds)):
+        start, end = versions[0]["start"], versions[0]["end"]
+        lines = [labels.span(start, end)]
+        for info in versions:
+            version = f", version {info['version']}" if len(versions) > 1 else ""
+            lines.append(f"{reports_shown(info, ' reports')}, {info['state']}{version}")
+        is_open = any(info["state"] != "sealed" for info in versions)
+        reports = sum(info["reports"] or 0 for info in versions)
+        bars.append(charts.RoundBar(start, end, reports, is_open, "\n".join(lines)))
+    return bars
+
+
 def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]:
     """What needs attention, in sentences. By now there should be reports on the last round but one."""
     sentences = []
@@ -72,11 +100,10 @@ def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]
             f"Damaged rounds without figures: {', '.join(damaged)}. "
             "`reticent store repair` shows what can be recovered."
         )
-    sealed = [info for info in rounds if info["state"] == "sealed"]
-    usual = median(info["reports"] or 0 for info in sealed[1:]) if len(sealed) >= 4 else 0
-    if usual and (sealed[0]["reports"] or 0) < 0.5 * usual:
+    words, reports, usual = last_sealed(rounds)
+    if reports < 0.5 * usual:
         sentences.append(
-            f"The last sealed round has {reports_shown(sealed[0], ' reports')}; {usual:,.0f} are usual. "
+            f"The last sealed round has {words}; {usual:,.0f} are usual. "
             "Intervals are wider, and the devices that answer may differ from the others."
         )
     return sentences
@@ -86,7 +113,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
     """The page of a plan."""
     now = reader.results.clock()
     rounds = reader.results.rounds(plan.name, params.rounds)
-    card = reader.card(plan)
+    card = card_of(plan)
     versions = list(reader.results.versions(plan.name))
     warnings = lint(plan, today=datetime.fromtimestamp(now, UTC).date())
     problems = hints(plan, rounds, now)
@@ -138,7 +165,9 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
             "not_protected": not_protected(plan),
             "warnings": warnings,
             "hints": problems,
-            "chart": _reports_per_round(rounds, plan) if rounds else "",
+            "chart": charts.reports_per_round(round_bars(rounds), f"reports per round of {plan.name}")
+            if rounds
+            else "",
             "rounds": [
                 info
                 | {
@@ -149,7 +178,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
                 for info in rounds
             ],
         },
-        refresh=any(info["state"] != "sealed" for info in rounds),
+        refresh=30 if any(info["state"] != "sealed" for info in rounds) else 120,
     )
 
 
@@ -189,21 +218,3 @@ def claims(card: PrivacyCard) -> list[dict[str, Any]]:
         for which, title in card.columns.items()
         for epsilon in [getattr(card, which)]
     ]
-
-
-def _reports_per_round(rounds: Sequence[dict[str, Any]], plan: Plan) -> Markup:
-    """A bar per round; the tooltip lists the versions that were answered in it."""
-    by_start: dict[int, list[dict[str, Any]]] = {}
-    for info in rounds:
-        by_start.setdefault(info["start"], []).append(info)
-    bars = []
-    for start, infos in sorted(by_start.items()):
-        end = infos[0]["end"]
-        lines = [labels.span(start, end)]
-        for info in infos:
-            version = f", version {info['version']}" if len(infos) > 1 else ""
-            lines.append(f"{reports_shown(info, ' reports')}, {info['state']}{version}")
-        is_open = any(info["state"] != "sealed" for info in infos)
-        reports = sum(info["reports"] or 0 for info in infos)
-        bars.append(charts.RoundBar(start, end, reports, is_open, "\n".join(lines)))
-    return charts.reports_per_round(bars, f"reports per round of {plan.name}")

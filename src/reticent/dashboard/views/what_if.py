@@ -10,6 +10,7 @@ from typing import Any
 from starlette.datastructures import QueryParams
 
 from reticent.dashboard import labels
+from reticent.dashboard.params import whole
 from reticent.dashboard.views import View
 from reticent.errors import ParameterError, PlanError
 from reticent.estimates import expected_average_half_width
@@ -55,9 +56,9 @@ class Choices:
             epsilon=exact(query.get("epsilon") or metric.mechanism.epsilon, "epsilon"),
             flip=exact(query.get("flip") or flip, "flip"),
             max_value=exact(query.get("range") or metric.max_value, "range"),
-            devices=_whole(query.get("devices") or str(fleet), "devices", MOST_DEVICES),
+            devices=whole(query, "devices", fleet, MOST_DEVICES),
             sampled=answers == "sampled",
-            window=_whole(query.get("window") or str(usual_window), "window", MOST_WINDOW),
+            window=whole(query, "window", usual_window, MOST_WINDOW),
         )
 
     def applied(self, plan: Plan) -> Plan:
@@ -88,12 +89,6 @@ class Choices:
             place = problem.where.rpartition(".")[2]
             name = "range" if place in ("max_value", "step", "grid", "edges") else place
             raise ParameterError(name, problem.message.removeprefix("expected ").rstrip("."), "") from None
-
-
-def _whole(text: str, name: str, most: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 17 and 1 <= int(text) <= most):
-        raise ParameterError(name, f"a whole number from 1 to {most:,}", text[:64])
-    return int(text)
 
 
 def what_if(plan: Plan, query: QueryParams, fleet: int) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -21,9 +21,9 @@ from typing import Any
 from reticent.columns import time_text
 from reticent.errors import ParameterError
 from reticent.estimates.table import table_rows
-from reticent.results.figures import Result
 from reticent.results.periods import EVERY, Period
 from reticent.results.reader import Results
+from reticent.results.result import Result
 from reticent.stores import PeriodKey, Store
 
 CONFIDENCE = 0.95

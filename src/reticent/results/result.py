@@ -25,9 +25,9 @@ from reticent.estimates import (
     CumulativeEstimate,
     Estimate,
     HistogramEstimate,
+    Unit,
     balance,
     cumulative,
-    figure,
 )
 from reticent.estimates.table import subject_row
 from reticent.plan import Metric, Plan
@@ -178,17 +178,32 @@ class Change:
         return any(map(is_clear, self.numbers))
 
     @property
+    def brief(self) -> str:
+        """The change in a few words; of a histogram, in how many buckets it is clear."""
+        if isinstance(self.estimate, Estimate):
+            return change_in_words(self.estimate)
+        clear, count = sum(map(is_clear, self.numbers)), len(self.numbers)
+        return (
+            f"clear change in {clear} of {count} buckets"
+            if clear
+            else f"no clear change in any of {count} buckets"
+        )
+
+    @property
+    def part(self) -> str:
+        """How many rounds are compared, unless it is all of them."""
+        compared, possible = len(self.after.by_round), self.after.period.possible_rounds
+        return f"{compared:,} of {possible:,} rounds compared" if compared < possible else ""
+
+    @property
     def words(self) -> str:
         """The change in words: "↑ 240 ± 470 seconds: no clear change"."""
-        compared, possible = len(self.after.by_round), self.after.period.possible_rounds
-        part = f" ({compared:,} of {possible:,} rounds compared)" if compared < possible else ""
-        if isinstance(self.estimate, Estimate):
-            return change_in_words(self.estimate) + part
-        names = zip(self.estimate.names, self.numbers, strict=True)
-        clear = [f"{name} {_number_in_words(number)}" for name, number in names if is_clear(number)]
-        if not clear:
-            return f"no clear change in any of {len(self.numbers)} buckets{part}"
-        return f"clear change in {len(clear)} of {len(self.numbers)} buckets: {'; '.join(clear)}{part}"
+        buckets = ""
+        if self.clear and isinstance(self.estimate, HistogramEstimate):
+            names = zip(self.estimate.names, self.numbers, strict=True)
+            clear = (f"{name} {_number_in_words(number)}" for name, number in names if is_clear(number))
+            buckets = f": {'; '.join(clear)}"
+        return f"{self.brief}{buckets}{f' ({self.part})' if self.part else ''}"
 
     def to_dict(self) -> dict[str, Any]:
         """The answer of `GET /v1/changes`."""
@@ -233,9 +248,11 @@ def change_in_words(change: Estimate) -> str:
 def _number_in_words(change: Estimate) -> str:
     if not change.reports:
         return "unknown"
-    is_share = bool(change.label or change.edges or change.kind == "flag")
-    scale, unit = (100, "percentage points") if is_share else (1, change.unit)
-    text = figure(abs(scale * change.value), scale * change.half_width, unit)
+    value = abs(change.value)
+    unit = Unit.of(change.unit, max(value, change.half_width))
+    text = (unit if change.kind == "mean" else Unit(0.01, "percentage points")).figure(
+        value, change.half_width
+    )
     if not text.partition(" ")[0].strip("0."):  # it is rounded to 0, which has no direction
         return text
     return ("↑ " if change.value > 0 else "↓ ") + text

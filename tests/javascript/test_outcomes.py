@@ -1,0 +1,77 @@
+"""Both devices conclude the same from what a collector answers, and send the same rounds whatever a person wishes."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.javascript.conftest import Ask
+from tests.javascript.test_units import PLANS
+
+from reticent.device import Accepted, Device, Outcome, Policy, Rejected
+from reticent.device.transport import outcome
+from reticent.plan import Plan, export_plan
+from reticent.testing import ManualClock, RecordingTransport
+
+CODES = ("late", "unknown_plan", "not_found", "method_not_allowed", "<script>")
+TEXTS = ("", "<html>", "null", "[]", '{"code": 7}', *(f'{{"code": "{code}"}}' for code in CODES))
+
+
+def in_python(result: Outcome) -> dict[str, Any]:
+    if isinstance(result, Accepted):
+        return {"kind": "accepted", "reason": "accepted"}
+    if isinstance(result, Rejected):
+        return {"kind": "rejected", "reason": result.code}
+    after = {} if result.after is None else {"after": result.after}
+    return {"kind": "retry", "reason": result.fault, **after}
+
+
+def test_every_answer_means_the_same_to_both_devices(ask: Ask) -> None:
+    answers = [*product(range(200, 600), (None,), TEXTS), *product((429, 503), ("120", " 7 ", "soon"), ("",))]
+    questions = [
+        ("outcome", {"status": status, "after": after, "text": text}) for status, after, text in answers
+    ]
+    expected = [in_python(outcome(status, after, text.encode())) for status, after, text in answers]
+    assert ask(questions) == expected
+
+
+CONSENTS = (*["granted"] * 5, "denied", "unset", "local")
+WISHES = (*["next"] * 6, *["flush"] * 3, "pause", *["resume"] * 2, "forget", *["setConsent"] * 2, "restart")
+
+
+def sent_by_python(state: Path, plan: Plan, consent: Any, steps: list[tuple[str, list[Any]]]) -> list[int]:
+    clock, transport = ManualClock(500_000.0 * plan.round_seconds), RecordingTransport()
+
+    def opened() -> Device:
+        policy = Policy.unlimited()
+        return Device(plan, state, consent=consent, policy=policy, clock=clock, transport=transport)
+
+    device = opened()
+    for step, about in steps:
+        if step == "next":
+            clock.advance(plan.round_seconds)
+        elif step == "restart":
+            device.close()
+            device = opened()
+        else:
+            getattr(device, step.replace("C", "_c"))(*about)
+    device.close()
+    return [report.round for report in transport.reports]
+
+
+def test_both_devices_send_the_same_rounds_whatever_a_person_wishes(ask: Ask, tmp_path: Path) -> None:
+    plan, draws, histories = Plan.from_toml(PLANS["patient"]), Random(2017), []
+    for _ in range(12):
+        wishes = [draws.choice(WISHES) for _ in range(20)]
+        steps = [(wish, [draws.choice(CONSENTS)] if wish == "setConsent" else []) for wish in wishes]
+        histories.append((draws.choice(CONSENTS), [*steps, ("next", []), ("next", []), ("flush", [])]))
+    table = export_plan(plan)
+    sent = ask([("history", {"plan": table, "consent": start, "steps": steps}) for start, steps in histories])
+    assert sum(map(bool, sent)) > 5
+    for number, (start, steps) in enumerate(histories):
+        assert sent[number] == sent_by_python(tmp_path / f"state-{number}", plan, start, steps), (
+            start,
+            steps,
+        )

@@ -143,6 +143,8 @@ def test_too_few_reports_end_with_4_and_a_warning(path: Path) -> None:
     assert "ok:" not in result.output
 
 
-@pytest.mark.parametrize("wrong", [["--reports", "10"], ["--rounds", "0"], ["--client", " "]])
+@pytest.mark.parametrize(
+    "wrong", [["--reports", "10"], ["--rounds", "0"], ["--client", " "], ["--client", "'me"]]
+)
 def test_wrong_usage_ends_with_2(path: Path, wrong: list[str]) -> None:
     assert run(path, *wrong).exit_code == 2

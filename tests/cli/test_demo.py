@@ -84,3 +84,6 @@ def test_absurd_figures_end_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "further off than chance allows" in result.output
     assert "±" in result.output
     assert "http://127.0.0.1:" in result.output
+    scripted = demo("--devices", "20000", "--json")
+    assert scripted.exit_code == 3
+    assert len(json.loads(scripted.stdout)["rows"]) == 2 * (1 + 12 + 12)

@@ -33,11 +33,12 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def test_a_person_sees_truth_coverage_and_losses_and_gets_pictures(recorded: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    out = tmp_path / "of [b]me"
     result = run("--values", str(recorded), "--repetitions", "2", "--seed", "1", "--out", str(out))
     assert result.exit_code == 0, result.output
     assert "300 devices, 3 rounds, 2 repetitions, seed 1" in result.output
     assert "never change" in result.output
+    assert f"results.json are in {out}." in result.output
     names = {file.name for file in out.iterdir()}
     assert {"results.json", "rounds.csv", "people.csv", "editor_seconds-estimates.png"} < names
     assert {f"{name}-people.svg" for name in ("editor_seconds", "browser_seconds", "editor_hours")} < names

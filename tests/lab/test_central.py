@@ -200,3 +200,16 @@ def test_losses_need_no_numpy_and_central_says_that_it_does():
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert found.stdout.splitlines() == ["numpy is not installed: pip install 'reticent[estimates]'"] * 2
+
+
+def test_splits_that_are_not_tried_are_allowed_for(monkeypatch):
+    """With more than `ALL_SPLITS` devices δ is raised by 1 %, which is 7e-4 of this figure."""
+    figure = central_loss_one_round(OneBitMean(1, 24), Flip(0), 700, 1e-6)
+    monkeypatch.setattr(central, "ALL_SPLITS", 700)
+    assert figure > 1.0003 * central_loss_one_round(OneBitMean(1, 24), Flip(0), 700, 1e-6)
+
+
+def test_losses_beyond_the_grid_count_as_without_bound():
+    """A count so skewed that 4e-6 of it lies beyond 14 standard deviations, more than δ."""
+    flip, seen = Flip("0.01"), Channel(Fraction(1, 100), Fraction(99, 100))
+    assert central_loss(flip, 1000, 1, 1e-6) >= central_loss_one_round(seen, Flip(0), 1000, 1e-6) > 4.4

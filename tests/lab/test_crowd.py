@@ -414,3 +414,15 @@ def test_made_up_individuals_differ_between_blocks_and_recorded_ones_stay_togeth
     assert len(set(some["x"][0].tolist())) == 3, "a sample without replacement"
     with pytest.raises(ParameterError, match="individuals: expected at most those in r, got 5"):
         Crowd.drawn(plan, {"x": people, "y": people, "z": Uniform(60)}, 1, 5, 9, seed=1)
+
+
+@pytest.mark.parametrize("answers", [Answers(), Answers(window=1)], ids=["remembered", "sampled"])
+def test_rows_have_the_reports_of_their_cohorts(answers: Answers) -> None:
+    """Three buckets share 256 cohorts as 86, 85 and 85; 6 standard deviations of a billion devices tell them apart."""
+    mechanism, devices = DBitFlip(2, Buckets.even(3, 3), 1), 10**9
+    crowd = Crowd.of({"x": np.array([[1]])}, devices)
+    (drawn,) = Draws(plan_of(Metric("x", mechanism), answers=answers), crowd, 1).draw(1)
+    rows = [row for cohort in range(COHORTS) for row in mechanism.rows_of(cohort)]
+    expected = np.bincount(rows) * devices / COHORTS
+    assert len(set(expected)) > 1
+    assert (np.abs(drawn["x"].reports[0] - expected) < SIGMAS * np.sqrt(expected)).all()

@@ -94,7 +94,10 @@ def _client(command: str | None) -> Iterator[Client | None]:
         return
     from reticent.lab.audit import CommandClient
 
-    words = shlex.split(command)
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quotation mark without its other half
+        words = []
     if not words:
         raise click.BadParameter("expected a program and its arguments", param_hint="--client")
     with closing(CommandClient(words)) as client:
@@ -140,7 +143,7 @@ def _print(screen: Console, audit: Audit, files: list[Path]) -> None:
         "is flagged at most once in a million audits."
     )
     for file in files:
-        screen.print(f"Wrote {escape(str(file))}")
+        click.echo(f"Wrote {file}")
     patterns = "" if audit.sampled else PATTERNS
     screen.print(
         f"[dim]{NOT_COVERED}{patterns}. docs/how-to/audit.md explains what each line proves.[/dim]\n"

@@ -57,32 +57,29 @@ def demo(
 
     Exit code 3 when truth and estimates differ by more than chance allows, once in a million runs.
     """
-    screen = console()
+    screen = Console(quiet=True) if as_json else console()
     chosen = secrets.randbelow(2**32) if seed is None else seed
     check_free("127.0.0.1", port, "--port; 0 takes any that is free")
     with _folder(keep) as folder:
         from reticent.lab.demo import Demo
 
         with Demo(folder, devices, rounds, port, chosen) as running:
-            if not as_json:
-                screen.print(
-                    f"{devices:,} devices, {running.sdk_devices} of them with the real SDK; {rounds} rounds"
-                    f" of six hours; {running.plan.bits} noisy bits per report [dim](seed {chosen})[/dim]"
-                )
-                screen.print(f"Collector and dashboard: [bold]{running.url}[/bold]")
-                screen.print(f"Truth beside estimates, live: [bold]{running.url}/demo[/bold]\n{HEAD}")
+            screen.print(
+                f"{devices:,} devices, {running.sdk_devices} of them with the real SDK; {rounds} rounds"
+                f" of six hours; {running.plan.bits} noisy bits per report [dim](seed {chosen})[/dim]"
+            )
+            screen.print(f"Collector and dashboard: [bold]{running.url}[/bold]")
+            screen.print(f"Truth beside estimates, live: [bold]{running.url}/demo[/bold]\n{HEAD}")
             rows = []
             for sealed in running.play():
                 rows += sealed
-                if not as_json:
-                    _print_round(screen, sealed)
+                _print_round(screen, sealed)
             if as_json:
                 answer = {"seed": chosen, "devices": devices, "rounds": rounds, "url": running.url}
                 print_json({**answer, "rows": [row.to_dict() for row in rows]})
-            else:
-                inside = sum(row.inside for row in rows)
-                screen.print(f"\n{inside} of {len(rows)} true figures are inside their 95 % intervals.")
-                screen.print(f"[dim]{LASTING}[/dim]")
+            inside = sum(row.inside for row in rows)
+            screen.print(f"\n{inside} of {len(rows)} true figures are inside their 95 % intervals.")
+            screen.print(f"[dim]{LASTING}[/dim]")
             if not once:
                 screen.print(
                     f"\nThe demo goes on at [bold]{running.url}/demo[/bold], the dashboard is at "

@@ -197,7 +197,7 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
                 }
                 for one in ranges
             ],
-            "shares": _shares(choice.goal, recorded),
+            "shares": _shares(choice, recorded),
             "ways": _ways(choice),
             "reason": lab.reason(choice),
             "give_up": [asdict(way) for way in outs],
@@ -213,7 +213,7 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
         screen = output.console()
         _print_choice(screen, choice, outs)
         if recorded is not None:
-            _print_values(screen, choice.goal, recorded, ranges)
+            _print_values(screen, choice, recorded, ranges)
         _print_alternatives(screen, choice)
         _print_section(screen, choice, files)
     if not choice.met:
@@ -312,14 +312,13 @@ def _refuse(problems: dict[str, object]) -> None:
             raise click.UsageError(message)
 
 
-def _shares(goal: Goal, recorded: Recorded | None) -> list[dict[str, float]]:
+def _shares(choice: Choice, recorded: Recorded | None) -> list[dict[str, float]]:
     """The share of the recorded values in each bucket."""
     import numpy as np
 
-    if recorded is None or goal.kind != "histogram":
+    if recorded is None or choice.goal.kind != "histogram":
         return []
-    even = [goal.max_value * edge / (goal.buckets or 1) for edge in range((goal.buckets or 1) + 1)]
-    edges = [float(edge) for edge in goal.edges or even]
+    edges = [float(edge) for edge in choice.chosen.metric.mechanism.points]
     counts, _ = np.histogram(np.minimum(recorded.table, edges[-1]), edges)
     return [
         {"from": low, "to": high, "share": float(count / counts.sum())}
@@ -432,15 +431,17 @@ def _amount(goal: Goal, number: Fraction | float, mean: bool = False) -> str:
     return f"{figure(float(number))}{unit}"
 
 
-def _print_values(screen: Console, goal: Goal, recorded: Recorded, ranges: tuple[Range, ...]) -> None:
+def _print_values(screen: Console, choice: Choice, recorded: Recorded, ranges: tuple[Range, ...]) -> None:
     """The cost of each range for the recorded values, or their share in each bucket."""
+    goal = choice.goal
     size = f"{counted(len(recorded.individuals), 'individual')} in {counted(len(recorded.days), 'round')}"
     if not ranges:
         screen.print(f"\nBuckets, for the values of {size}")
-        buckets = table("from", "to", "values")
-        for bucket in _shares(goal, recorded):
-            buckets.add_row(f"{bucket['from']:,.6g}", f"{bucket['to']:,.6g}", f"{bucket['share']:.1%}")
-        screen.print(buckets)
+        shares = [
+            (f"{bucket['from']:,.6g}", f"{bucket['to']:,.6g}", f"{bucket['share']:.1%}")
+            for bucket in _shares(choice, recorded)
+        ]
+        screen.print(table("from", "to", "values", rows=shares))
         return
     heads = ("range", "values above", "clipping", "noise", "error", "epsilon", "half-width")
     rows = [
@@ -514,9 +515,9 @@ def _print_section(screen: Console, choice: Choice, files: list[Path]) -> None:
     if choice.goal.metrics > 1:
         screen.print(f"[dim]And {choice.goal.metrics - 1} more like it.[/dim]")
     for file in files:
-        screen.print(f"Written: {escape(str(file))}", soft_wrap=True)
+        click.echo(f"Written: {file}")
     if files:
-        screen.print(f"Check it: {escape(check_command(choice, str(files[0])))}", soft_wrap=True)
+        click.echo(f"Check it: {check_command(choice, str(files[0]))}")
     else:
         screen.print("[dim]--out DIR writes it as a plan, with a picture of the trade-off.[/dim]")
     screen.print(

@@ -223,7 +223,7 @@ def _show(simulation: Simulation, out: Path | None) -> None:
             )
     if out is not None:
         other = "windows.csv" if simulation.windows else "people.csv"
-        screen.print(f"\nPictures, rounds.csv, {other} and results.json are in {out}.")
+        click.echo(f"\nPictures, rounds.csv, {other} and results.json are in {out}.")
     else:
         screen.print("\nAdd --out DIR for pictures and every round.")
 

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import islice
 from math import prod
 from typing import Any
@@ -33,11 +33,15 @@ from numpy.typing import NDArray
 from reticent.counts import Counts, counts_from_rows
 from reticent.errors import ParameterError
 from reticent.lab.fleet import Population, Recorded, taken_by
+from reticent.lab.fleet.draws import blocks
 from reticent.mechanisms import COHORTS, SCALE, Mechanism
 from reticent.plan import Metric, Plan
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
+
+Histories = Callable[[np.random.Generator], Numbers]
+"""Draws the reports and ones of remembered answers, before flips: int64[2, rounds, rows]."""
 
 Table = Mapping[str, NDArray[Any]]  # Per metric, whole values: one row per round, one column per individual
 MEMORY = 1 << 30  # Bytes that a simulation may need before it is refused
@@ -177,8 +181,7 @@ class Draws:
     @property
     def parts(self) -> list[slice]:
         """The individuals, a block at a time."""
-        count = self.crowd.individuals
-        return [slice(start, min(start + self.block, count)) for start in range(0, count, self.block)]
+        return list(blocks(self.crowd.individuals, self.block))
 
     def memory(self, repetitions: int) -> int:
         """Bytes that drawing needs, about: the values of some blocks with scratch memory, and all tallies."""
@@ -238,7 +241,7 @@ class Draws:
                 histories = law.histories(inside[name].T, copies)
                 for repetition in range(repetitions):
                     generator = self._generator(part.start, repetition, place)
-                    tallies[name, repetition] = histories.draw(generator)
+                    tallies[name, repetition] = histories(generator)
         return part, values, inside, tallies
 
     def _generator(self, start: int, repetition: int, place: int) -> np.random.Generator:
@@ -265,7 +268,7 @@ class Draws:
                 if left in waiting
             }
             yield np.sum(list(taking.values()), axis=0)
-            for left, number in sorted(taking.items()):  # upwards: a device takes a metric once
+            for left, number in taking.items():
                 waiting[left] = waiting[left] - number
                 waiting[left - 1] = waiting.get(left - 1, 0) + number
 
@@ -313,7 +316,7 @@ def law_of(metric: Metric) -> GridLaw | BucketLaw:
     """
     What a metric's answers depend on; values are [individuals, rounds], as a device takes them.
 
-        histories(inside, copies).draw(generator)   reports and ones before flips, of remembered answers
+        histories(inside, copies)(generator)        reports and ones before flips, of remembered answers
         fresh(inside, answering, generator)         the same when devices answer once: int64[2, rounds, rows]
         classes(inside, generator)                  the remembered answers of one device per individual
         truth(inside, copies)                       what estimates aim at, times the devices: [rounds, intervals]
@@ -358,10 +361,48 @@ class GridLaw:
         below = np.clip(np.searchsorted(self.points, inside, side="right") - 1, 0, len(self.points) - 2)
         return below, (inside - self.points[below]) / np.diff(self.points)[below]
 
-    def histories(self, inside: Floats, copies: Numbers) -> _Rounded:
-        """Individuals with remembered answers."""
+    def histories(self, inside: Floats, copies: Numbers) -> Histories:
+        """
+        Individuals with remembered answers, whose devices are split by alpha.
+
+        Let V = 1 - alpha/2⁶⁴, which is uniform. A value with a share u above its cell goes up when V ≤ u, so with
+        sorted shares u₁ ≤ … ≤ u_T all devices with V in (u_j, u_{j+1}] have one history of cells: the round of
+        rank r is up for j < r.
+        """
         merged, devices = _merged(inside, copies)
-        return _Rounded(self, devices, *self.places(merged))
+        below, share = self.places(merged)
+        order = np.argsort(share, axis=1)
+        ordered = np.take_along_axis(share, order, axis=1)
+        shares = np.diff(ordered, axis=1, prepend=0.0, append=1.0)
+        below = np.take_along_axis(below, order, axis=1)
+        visits: list[
+            tuple[int, Any, Any, Any]
+        ] = []  # cell, individuals there, whether a round is down or up there
+        for cell in range(len(self.chances)):
+            down, up = below == cell, below == cell - 1
+            who: Any = slice(None)
+            if len(self.chances) > 2:
+                who = np.flatnonzero((down | up).any(axis=1))
+                down, up = down[who], up[who]
+            if len(down):
+                visits.append((cell, who, down, up))
+
+        def draw(generator: np.random.Generator) -> Numbers:
+            parts = generator.multinomial(devices, shares)
+            ones = np.zeros(order.shape, dtype=np.int64)
+            for cell, who, down, up in visits:
+                here = parts[who]
+                memo = np.zeros_like(here)
+                some = here > 0
+                memo[some] = generator.binomial(here[some], self.chances[cell])
+                until = np.cumsum(memo, axis=1)
+                first = until[:, :-1]
+                ones[who] += up * first + down * (until[:, -1:] - first)
+            size = order.shape[1]
+            heard = _summed(order.ravel(), ones.ravel(), size)
+            return np.stack([np.full(size, devices.sum()), heard])[:, :, None]
+
+        return draw
 
     def fresh(self, inside: Floats, answering: Numbers, generator: np.random.Generator) -> Numbers:
         """One answer per device: 1 with the probability of its value, over alpha and memo."""
@@ -387,49 +428,6 @@ class GridLaw:
         return np.asarray(copies @ inside)[:, None]
 
 
-class _Rounded:
-    """
-    Devices of one individual, split by alpha.
-
-    Let V = 1 - alpha/2⁶⁴, which is uniform. A value with a share u above its cell goes up when V ≤ u, so with
-    sorted shares u₁ ≤ … ≤ u_T all devices with V in (u_j, u_{j+1}] have one history of cells: the round of rank r
-    is up for j < r.
-    """
-
-    def __init__(self, law: GridLaw, devices: Numbers, below: NDArray[np.intp], share: Floats) -> None:
-        self._chances, self._devices = law.chances, devices
-        self._order = np.argsort(share, axis=1)
-        ordered = np.take_along_axis(share, self._order, axis=1)
-        self._parts = np.diff(ordered, axis=1, prepend=0.0, append=1.0)
-        below = np.take_along_axis(below, self._order, axis=1)
-        # cell, individuals there, whether a round is down or up there
-        self._visits: list[tuple[int, Any, Any, Any]] = []
-        several = len(law.chances) > 2
-        for cell in range(len(law.chances)):
-            down, up = below == cell, below == cell - 1
-            who: Any = slice(None)
-            if several:
-                who = np.flatnonzero((down | up).any(axis=1))
-                down, up = down[who], up[who]
-            if len(down):
-                self._visits.append((cell, who, down, up))
-
-    def draw(self, generator: np.random.Generator) -> Numbers:
-        parts = generator.multinomial(self._devices, self._parts)
-        ones = np.zeros(self._order.shape, dtype=np.int64)
-        for cell, who, down, up in self._visits:
-            here = parts[who]
-            memo = np.zeros_like(here)
-            some = here > 0
-            memo[some] = generator.binomial(here[some], self._chances[cell])
-            until = np.cumsum(memo, axis=1)
-            first = until[:, :-1]
-            ones[who] += up * first + down * (until[:, -1:] - first)
-        size = self._order.shape[1]
-        heard = _summed(self._order.ravel(), ones.ravel(), size)
-        return np.stack([np.full(size, self._devices.sum()), heard])[:, :, None]
-
-
 def _summed(places: NDArray[np.intp], numbers: Numbers, size: int) -> Numbers:
     """Per place, the sum of its numbers; exact, since the sums are below 2^53."""
     return np.bincount(places, numbers, size).astype(np.int64)
@@ -442,6 +440,7 @@ class BucketLaw:
         self.metric = metric
         self.edges = np.array([float(edge) for edge in metric.mechanism.points])
         self.cohorts = _cohorts(metric.mechanism)
+        self.shares = np.array([kind.cohorts / COHORTS for kind in self.cohorts])  # of devices, in each kind
 
     def buckets(self, inside: Floats) -> NDArray[np.intp]:
         """The bucket of each value."""
@@ -450,15 +449,28 @@ class BucketLaw:
             buckets[inside < 0] = self.metric.mechanism.intervals - 1
         return buckets
 
-    @cached_property
-    def shares(self) -> Floats:
-        """The share of devices in each kind of cohort."""
-        return np.array([kind.cohorts / COHORTS for kind in self.cohorts])
-
-    def histories(self, inside: Floats, copies: Numbers) -> _Classified:
-        """Individuals with remembered answers."""
+    def histories(self, inside: Floats, copies: Numbers) -> Histories:
+        """Individuals with remembered answers, whose devices are split by cohort."""
         buckets, devices = _merged(self.buckets(inside), copies)
-        return _Classified(self, devices, buckets)
+
+        def draw(generator: np.random.Generator) -> Numbers:
+            split = generator.multinomial(devices, self.shares)
+            tallies = np.zeros((2, buckets.shape[1], self.metric.mechanism.row_count), dtype=np.int64)
+            for number, kind in enumerate(self.cohorts):
+                who = np.flatnonzero(split[:, number])
+                own, count = split[who, number], len(kind.chances)
+                slots = kind.classes[buckets[who]] + count * np.arange(len(who))[:, None]
+                visited = np.zeros(len(who) * count, dtype=bool)
+                visited[slots] = True
+                here = np.repeat(own, count)[visited]
+                chances = np.tile(kind.chances, (len(who), 1))
+                memo = np.zeros((len(visited), len(kind.rows)), dtype=np.int64)
+                memo[visited] = generator.binomial(here[:, None], chances[visited])
+                tallies[0][:, kind.rows] += own.sum()
+                tallies[1][:, kind.rows] += memo[slots].sum(axis=0)
+            return tallies
+
+        return draw
 
     def fresh(self, inside: Floats, answering: Numbers, generator: np.random.Generator) -> Numbers:
         """One answer per device: cohort and memo are drawn for it alone, so devices of a bucket are alike."""
@@ -514,29 +526,3 @@ def _cohorts(mechanism: Mechanism) -> tuple[_Cohort, ...]:
         )
         for (rows, classes, thresholds), number in kinds.items()
     )
-
-
-class _Classified:
-    """Devices of one individual, split by cohort."""
-
-    def __init__(self, law: BucketLaw, devices: Numbers, buckets: NDArray[np.intp]) -> None:
-        self._law, self._devices, self._buckets = law, devices, buckets
-
-    def draw(self, generator: np.random.Generator) -> Numbers:
-        split = generator.multinomial(self._devices, self._law.shares)
-        shape = self._buckets.shape[1], self._law.metric.mechanism.row_count
-        tallies = np.zeros((2, *shape), dtype=np.int64)
-        for number, kind in enumerate(self._law.cohorts):
-            who = np.flatnonzero(split[:, number])
-            devices = split[who, number]
-            count = len(kind.chances)
-            slots = kind.classes[self._buckets[who]] + count * np.arange(len(who))[:, None]
-            visited = np.zeros(len(who) * count, dtype=bool)
-            visited[slots] = True
-            here = np.repeat(devices, count)[visited]
-            chances = np.tile(kind.chances, (len(who), 1))
-            memo = np.zeros((len(visited), len(kind.rows)), dtype=np.int64)
-            memo[visited] = generator.binomial(here[:, None], chances[visited])
-            tallies[0][:, kind.rows] += devices.sum()
-            tallies[1][:, kind.rows] += memo[slots].sum(axis=0)
-        return tallies

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import date
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +25,9 @@ from reticent.lab.audit import (
     check_conduct,
     first_round_of,
 )
-from reticent.plan import Plan
+from reticent.lab.audit.clients import Values
+from reticent.mechanisms import Buckets, DBitFlip, Flip
+from reticent.plan import Metric, Plan
 
 
 @pytest.mark.parametrize(
@@ -53,6 +60,13 @@ def test_two_hundred_honest_clients_are_not_flagged(plans: dict[str, Plan]) -> N
 def test_honest_clients_are_not_flagged(plans: dict[str, Plan], name: str) -> None:
     """The short form of the one above: declared false alarm 5e-6 over all five."""
     assert audit(plans[name], client=CoreClient(seed=name), reports=3_000).problems == []
+
+
+def test_what_is_learned_from_few_devices_with_many_bits_is_not_held_against_them() -> None:
+    """Most of 4,096 outcomes are seen in one history alone: proof of nothing, unless it is seen again."""
+    shape = Metric("shape", DBitFlip("0.5", Buckets.even(16, 16), 12))
+    plan = Plan("audited", 1, 3600, 3600, (shape,))
+    assert audit(plan, client=CoreClient("1"), reports=4_000, rounds=1).problems == []
 
 
 CAUGHT_WITH_FEW = [
@@ -138,6 +152,45 @@ class UncopyableClient(CoreClient):
         return Uncopyable(plan, super().start(plan, first_round).secret)
 
 
+@cache
+def without_flips(plan: Plan) -> Plan:
+    return replace(plan, metrics=tuple(replace(metric, flip=Flip(0)) for metric in plan.metrics))
+
+
+class Unflipped(CoreClient):
+    """A core of one's own, which never flips."""
+
+    def start(self, plan: Plan, first_round: int) -> CoreParticipant:
+        return super().start(without_flips(plan), first_round)
+
+
+def test_a_client_made_from_the_core_is_the_one_that_is_attacked(
+    plans: dict[str, Plan], flagged: Callable
+) -> None:
+    result = audit(plans["mean"], client=Unflipped("1"), reports=4_000, rounds=2)
+    assert "saves: one round" in flagged(result)
+
+
+class Garbled(CoreParticipant):
+    """Its bits have one letter, which no number of bytes has."""
+
+    def answer(self, round_number: int, values: Values) -> bytes | None:
+        sent = super().answer(round_number, values) or b""
+        return re.sub(rb'"bits":"[^"]*"', b'"bits":"A"', sent)
+
+
+class GarbledClient(CoreClient):
+    def start(self, plan: Plan, first_round: int) -> CoreParticipant:
+        return Garbled(plan, super().start(plan, first_round).secret)
+
+
+def test_reports_that_are_none_are_a_fault(plans: dict[str, Plan], flagged: Callable) -> None:
+    result = audit(plans["mean"], client=GarbledClient("1"), reports=1_000, rounds=2)
+    assert "messages are whole reports" in flagged(result)
+    [check] = [check for check in result.checks if check.what == "messages are whole reports"]
+    assert check.detail.endswith("x wrong size of the bits")
+
+
 def test_what_cannot_be_looked_at_is_said(plans: dict[str, Plan]) -> None:
     checks = check_conduct(UncopyableClient(), plans["mean"], 100, 3)
     assert {check.what for check in checks if check.holds is None} == {
@@ -155,6 +208,17 @@ def test_whole_devices_send_what_the_core_computes(plans: dict[str, Plan]) -> No
     assert "saves: one round, reticent.Device" in {
         f"{attack.subject}: {attack.what}" for attack in result.attacks
     }
+
+
+def test_a_whole_device_that_does_not_send_what_the_core_computes_is_caught(
+    plans: dict[str, Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = CoreParticipant(plans["mean"], bytes(32))
+    monkeypatch.setattr("reticent.lab.audit.clients.SdkParticipant.core", lambda device: other)
+    with closing(SdkClient()) as client:
+        checks = check_conduct(client, plans["mean"], first_round_of(plans["mean"], 4), 2)
+    wrong = [check.what for check in checks if not check.holds]
+    assert wrong == ["bytes are those the SDK core computes"]
 
 
 def test_a_seed_repeats_a_run_whoever_does_the_work(plans: dict[str, Plan]) -> None:
@@ -242,6 +306,15 @@ def test_a_program_in_any_language(tmp_path: Path) -> None:
     assert result.problems == []
     assert all(check.holds for check in result.checks)
     assert result.clients == (sys.executable,)
+
+
+ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
+
+
+def test_a_program_gets_values_exactly(plans: dict[str, Plan]) -> None:
+    with closing(CommandClient([sys.executable, "-c", ECHO])) as client:
+        asked = client.start(plans["mean"], 7).answer(8, {"m": Fraction(9, 7), "n": Fraction(4), "c": "red"})
+    assert json.loads(asked or b"")["values"] == {"m": "9/7", "n": 4, "c": "red"}
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["", "before it is asked"])

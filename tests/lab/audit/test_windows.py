@@ -20,15 +20,17 @@ def test_an_honest_client_attains_its_claims_and_is_not_flagged(
     plans: dict[str, Plan], name: str, one: float, two: float
 ) -> None:
     """Declared false alarm: 1e-6 per audit. The seed is fixed."""
-    result = audit(plans[name], client=CoreClient(seed="1"), reports=3_000, rounds=3)
+    result = audit(plans[name], client=CoreClient(seed="1"), reports=3_000, rounds=4)
     losses = {loss.what: loss for loss in result.exact if loss.subject == "whole plan"}
-    touched = {1: 3, 2: 2}[plans[name].answers.window]  # windows of three rounds in a row
-    for what, figure in ((ONE, one), (TWO, two), ("any two histories, 3 rounds", touched * one)):
+    touched = {1: 4, 2: 3}[plans[name].answers.window]  # windows of four rounds in a row, at most
+    for what, figure in ((ONE, one), (TWO, two), ("any two histories, 4 rounds", touched * one)):
         assert losses[what].claim == figure
         assert figure - 1e-12 < losses[what].loss <= figure
     assert result.problems == []
     assert all(check.holds for check in result.checks)
     assert result.power.keys() >= set(result.metrics)
+    proved = [row.lower for row in result.attacks if row.subject in result.metrics and row.what == ONE]
+    assert min(proved) > 0.2  # of those whose cohort or metrics tell nothing, none is counted
 
 
 ALIKE = "other values change only the bits"

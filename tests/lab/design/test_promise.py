@@ -84,6 +84,13 @@ def test_bits_cost_nothing_in_a_window() -> None:
     assert (sampled.metric.bits, sampled.card.window) == (32, 1)
 
 
+@pytest.mark.parametrize("promise", ["constant", "any-history"])
+def test_both_ways_spend_the_same_on_all_metrics(promise: str) -> None:
+    choice = choose(Goal(max_value=24, devices=10**6, epsilon=3, metrics=3, promise=promise))
+    remembered, sampled = both_ways(choice)
+    assert remembered.card.constant == sampled.card.window == 3
+
+
 def test_both_ways_have_the_figures_of_the_notes() -> None:
     """MATHS.md 11, the table: constant device, any two histories, and standard deviations of 1,460 rounds."""
     for choice in (choose(HISTORIES), choose(Goal(21_600, 100_000, epsilon=1, round_seconds=21_600))):

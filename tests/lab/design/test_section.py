@@ -56,3 +56,4 @@ def test_the_command_in_the_plan_asks_for_one_segment() -> None:
     expected = "reticent plan check hours-design.toml --devices 1000 --confidence 0.9"
     assert check_command(found, "hours-design.toml") == expected
     assert expected in plan_text(found)
+    assert " check 'my plans/hours.toml' " in check_command(found, "my plans/hours.toml")

@@ -18,7 +18,7 @@ from reticent.errors import ParameterError
 from reticent.estimates import HistogramEstimate, estimate
 from reticent.lab.crowd import Crowd, Draws
 from reticent.lab.fleet import VectorisedFleet, read_values
-from reticent.lab.simulate import MetricEstimates, simulate, true_values
+from reticent.lab.simulate import MetricEstimates, pictures, simulate, true_values
 from reticent.mechanisms import Flip
 from reticent.plan import Answers, Plan
 
@@ -76,6 +76,17 @@ def test_the_truth_is_that_of_the_values_as_a_device_takes_them() -> None:
     assert found["spread"].tolist() == [buckets.count(place) / 60 for place in range(4)]
 
 
+def are_those(figures: MetricEstimates, repetition: int, counts: list[Any]) -> bool:
+    """Whether the figures of a repetition are the estimates of these counts."""
+    rows = [estimate(figures.metric, of_round) for of_round in counts]
+    parts = [one.buckets if isinstance(one, HistogramEstimate) else [one] for one in rows]
+    return all(
+        getattr(figures, name)[repetition].tolist()
+        == [[getattr(part, name) for part in row] for row in parts]
+        for name in ("value", "lower", "upper", "half_width")
+    )
+
+
 def test_estimates_are_those_of_the_counts_that_are_drawn() -> None:
     """The law of the counts is tested in test_crowd.py; here, that each round is estimated from its own."""
     values, seed = table(200, 3), 5
@@ -83,10 +94,9 @@ def test_estimates_are_those_of_the_counts_that_are_drawn() -> None:
     drawn = Draws(PLAN, Crowd.of(values), seed).draw(2)
     for name, figures in found.metrics.items():
         counts = [one[name].counts for one in drawn]
-        assert list(figures.first) == [estimate(PLAN.by_name[name], of_round) for of_round in counts[0]]
-        second = [estimate(PLAN.by_name[name], of_round) for of_round in counts[1]]
-        parts = [one.buckets if isinstance(one, HistogramEstimate) else [one] for one in second]
-        assert figures.value[1].tolist() == [[part.value for part in of_round] for of_round in parts]
+        assert are_those(figures, 0, counts[0])
+        assert are_those(figures, 1, counts[1])
+        assert not are_those(figures, 0, counts[1])
 
 
 def test_people_have_the_widths_of_devices() -> None:
@@ -234,12 +244,12 @@ def test_sampled_rounds_are_estimated_alone_and_by_window() -> None:
     values, seed = table(300, 7), 5
     found = simulate(SAMPLED, values, repetitions=1, seed=seed)
     (drawn,) = Draws(SAMPLED, Crowd.of(values), seed).draw(1)
-    for name, metric in SAMPLED.by_name.items():
+    for name in SAMPLED.by_name:
         counts = drawn[name].counts
         rounds, windows = found.metrics[name], found.windows[name]
-        assert list(rounds.first) == [estimate(metric, of_round) for of_round in counts]
+        assert are_those(rounds, 0, counts)
         added = [reduce(add, counts[start : start + 3]) for start in (0, 3, 6)]
-        assert list(windows.first) == [estimate(metric, together) for together in added]
+        assert are_those(windows, 0, added)
         truths = [rounds.truth[start : start + 3].mean(axis=0) for start in (0, 3, 6)]
         assert windows.truth == pytest.approx(np.array(truths))
         figures = found.to_dict()["metrics"][name]
@@ -313,3 +323,12 @@ def test_real_usage_is_estimated_as_surely_as_promised(name: str, recordings: Pa
         assert not figures.misses_too_often(1e-6)
         assert figures.inside.mean() > 0.88
     assert found.people["seconds"].supports.devices == len(recorded.individuals)
+
+
+def test_a_picture_says_no_loss_smaller_than_it_is() -> None:
+    simulation = simulate(PLAN, table(200, 5), repetitions=1)
+    losses = simulation.people["editor"].loss_by_width
+    drawn = pictures(simulation)["editor-people"]()
+    shown = [text.get_text().removeprefix("loss ≤ ") for text in drawn.axes[0].texts]
+    assert len(losses) > 2
+    assert all(float(text) >= loss for text, loss in zip(shown, losses.values(), strict=True))

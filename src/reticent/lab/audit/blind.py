@@ -19,7 +19,6 @@ from reticent.plan import Metric, Plan
 
 Shown = NDArray[np.bool_]
 NONE = 0.0, None  # The claim and the exact loss of what must not depend on values at all
-_Columns = tuple[str, NDArray[Any], NDArray[Any]]
 
 
 def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Comparison]:
@@ -36,24 +35,16 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
             yield compare(
                 "report", "silence", *NONE, silent, other, fault=Fault("is silent depending on its value")
             )
-            shown: list[tuple[str, NDArray[Any], NDArray[Any]]] = [
-                ("size of a report", here.sizes[:, 0], there.sizes[:, 0])
-            ]
+            columns: dict[str, list[NDArray[Any]]] = {
+                "size of a report": [here.sizes[:, 0], there.sizes[:, 0]]
+            }
             if plan.answers.sampled:
-                shown.append(("round that is answered", here.picks[:, 0], there.picks[:, 0]))
+                columns["round that is answered"] = [here.picks[:, 0], there.picks[:, 0]]
             if plan.asked_bytes:
-                asked, other_asked = _codes([sample.asked[:, 0] for sample in (here, there)])
-                shown.append(("metrics that are asked", asked, other_asked))
-            for what, column, other_column in shown:
-                (learn, judge), (other_learn, other_judge) = _split(column), _split(other_column)
-                commoner = [
-                    outcome
-                    for outcome in np.unique(np.concatenate([learn, other_learn]))
-                    if np.mean(learn == outcome) > np.mean(other_learn == outcome)
-                ]
-                judged, other_judged = np.isin(judge, commoner), np.isin(other_judge, commoner)
+                columns["metrics that are asked"] = [here.asked[:, 0], there.asked[:, 0]]
+            for what, pair in columns.items():
                 fault = Fault(f"chooses the {what} depending on its value")
-                yield compare("report", what, *NONE, judged, other_judged, fault=fault)
+                yield compare("report", what, *NONE, *_learned(*_codes(pair)), fault=fault)
             (learn, judge), (other_learn, other_judge) = (
                 _split(np.unpackbits(sample.ids, axis=1)) for sample in (here, there)
             )
@@ -183,12 +174,16 @@ def compare_learned(
         codes.append(code)
     for far in {0, scenarios.long}:
         for first, second in pairs:
-            (learn, judge), (other_learn, other_judge) = (
-                _split(codes[place + far]) for place in (first, second)
-            )
-            event = learned_event(learn, other_learn, 1 << MOST_BITS)
             what = f"{TWO_WINDOWS if sampled else 'constant'}, learned event"
-            yield compare("whole plan", what, loss.claim, loss.loss, event[judge], event[other_judge])
+            event = _learned(codes[first + far], codes[second + far])
+            yield compare("whole plan", what, loss.claim, loss.loss, *event)
+
+
+def _learned(here: NDArray[np.int64], there: NDArray[np.int64]) -> tuple[Shown, Shown]:
+    """Who shows an event, of the second half of the devices of two histories: it is learned from the first half."""
+    (learn, judge), (other_learn, other_judge) = _split(here), _split(there)
+    event = learned_event(learn, other_learn, 1 + max(here.max(initial=0), there.max(initial=0)))
+    return event[judge], event[other_judge]
 
 
 def learned_event(here: NDArray[np.int64], there: NDArray[np.int64], outcomes: int) -> Shown:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import blake2b
@@ -88,8 +89,11 @@ class CoreClient:
         return CoreParticipant(plan, secret)
 
     def part(self, label: str) -> CoreClient:
-        """For a part of the work: the same secrets, independent of the other parts."""
-        return CoreClient(None if self.seed is None else f"{self.seed}/{label}", self.name)
+        """The same client for a part of the work: with the same secrets, independent of the other parts."""
+        part = copy(self)
+        part.seed = None if self.seed is None else f"{self.seed}/{label}"
+        part._started = 0
+        return part
 
 
 @dataclass

@@ -66,7 +66,8 @@ class Enumerated:
     subject: str  #: A metric, "group NAME", or "whole plan"
     what: str  #: Which pairs of histories
     claim: float
-    loss: float  #: Never below the true value; the judgement is made with 100 digits, before rounding
+    loss: float
+    """Never below the largest of what was gone through; the judgement is made with 100 digits, before rounding."""
     above: bool  #: Whether the loss is larger than the claim: no chance is involved
     over: str  #: What was gone through to find it
 

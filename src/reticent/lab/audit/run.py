@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import repeat
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,6 @@ _SDK_EFFORT = 200  # How many reports of the core take as long as a whole device
 _START = 1_700_000_000
 
 Progress = Callable[[float, float], None]
-_Call = tuple[Client | None, Plan, World, int, int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,32 +282,29 @@ def _play(
     counts: Sequence[int],
 ) -> list[Sample]:
     size = _CHUNK if client else _SDK_CHUNK
-    chunks = [
-        (place, start, min(size, count - start))
-        for place, count in enumerate(counts)
-        for start in range(0, count, size)
-    ]
-    calls = [
-        (
-            client.part(f"{place}/{start}") if isinstance(client, CoreClient) else client,
-            plan,
-            worlds[place],
-            first_round,
-            devices,
-            (place, start),
-        )
-        for place, start, devices in chunks
-    ]
+    chunks = [(place, start) for place, count in enumerate(counts) for start in range(0, count, size)]
+    samples = (executor.map if executor else map)(
+        _collected,
+        [
+            client.part(f"{place}/{start}") if isinstance(client, CoreClient) else client
+            for place, start in chunks
+        ],
+        repeat(plan),
+        [worlds[place] for place, _ in chunks],
+        repeat(first_round),
+        [min(size, counts[place] - start) for place, start in chunks],
+        chunks,
+    )
     parts: list[list[Sample]] = [[] for _ in worlds]
-    samples = executor.map(_collected, calls) if executor else map(_collected, calls)
-    for (place, _, devices), sample in zip(chunks, samples, strict=True):
+    for (place, _), sample in zip(chunks, samples, strict=True):
         parts[place].append(sample)
-        tell(devices * (worlds[place].rounds if client else _SDK_EFFORT))
+        tell(sample.devices * (worlds[place].rounds if client else _SDK_EFFORT))
     return [Sample.together(part) for part in parts]
 
 
-def _collected(call: _Call) -> Sample:
-    client, plan, world, first_round, devices, seed = call
+def _collected(
+    client: Client | None, plan: Plan, world: World, first_round: int, devices: int, seed: tuple[int, int]
+) -> Sample:
     if client is not None:
         return collect(client, plan, world, first_round, devices, seed)
     with closing(SdkClient()) as sdk:
@@ -349,8 +346,8 @@ def draw(audit: Audit) -> Figure:
             for share in (row.lower / row.claim, row.estimate / row.claim, row.upper / row.claim)
         )
         axes.errorbar(
-            middle, place, xerr=[[middle - lower], [upper - middle]], capsize=2,
-            fmt="o", markersize=4, color=COLOURS[1] if row.above else COLOURS[0],
+            middle, place, xerr=[[middle - lower], [upper - middle]],
+            fmt="o", color=COLOURS[1] if row.above else COLOURS[0],
             label="attack: estimate between its bounds" if place == 0 else None,
         )  # fmt: skip
     axes.scatter(
@@ -369,5 +366,5 @@ def draw(audit: Audit) -> Figure:
         f"All bounds hold together with confidence 1 - {audit.false_alarm:g}",
         fontsize=10,
     )
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(loc="outside lower center", ncols=3)
     return figure

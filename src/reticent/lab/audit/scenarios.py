@@ -339,7 +339,10 @@ def parsed(sent: bytes | None) -> Report | None:
 
 
 def _decode(text: bytes) -> bytes:
-    return urlsafe_b64decode(text + b"=" * (-len(text) % 4))
+    try:
+        return urlsafe_b64decode(text + b"=" * (-len(text) % 4))
+    except ValueError:  # no number of bytes has so many letters
+        return b""
 
 
 _decoded: Callable[[bytes], bytes] = lru_cache(maxsize=4096)(_decode)

@@ -208,20 +208,13 @@ def ways_out(choice: Choice) -> tuple[WayOut, ...]:
     wider = rounded_up(Fraction(choice.chosen.half_width))
     fleets = [fleet for fleet in FLEETS if fleet >= goal.devices]
     ways = [WayOut("devices", goal.devices, least("devices", fleets))]
+    part: Part = "epsilon"
+    limit, rungs = goal.limit / goal.answers_of_a_device, EPSILONS
     if goal.lifetime is not None:
-        ways.append(
-            WayOut(
-                "lifetime",
-                goal.lifetime,
-                least("lifetime", [rung for rung in LIFETIMES if rung >= goal.lifetime]),
-            )
-        )
+        part, limit, rungs = "lifetime", goal.lifetime, LIFETIMES
     elif goal.year is not None:
-        years = [year for year in YEARS if year >= goal.year]
-        ways.append(WayOut("year", goal.year, least("year", years)))
-    else:
-        limit = goal.limit / goal.answers_of_a_device
-        ways.append(WayOut("epsilon", limit, least("epsilon", [rung for rung in EPSILONS if rung >= limit])))
+        part, limit, rungs = "year", goal.year, YEARS
+    ways.append(WayOut(part, limit, least(part, [rung for rung in rungs if rung >= limit])))
     ways.append(WayOut("half_width", wanted, wider if wider < goal.top / 2 else None))
     if goal.change_time is not None:
         ways.append(WayOut("change_time", goal.change_time, least("change_time", CHANGES)))

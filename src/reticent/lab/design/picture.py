@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reticent.lab.design.alternatives import MOST_BITS
 from reticent.lab.design.choice import EPSILONS, Candidate, Choice, candidates, half_width
@@ -67,16 +67,9 @@ def draw(choice: Choice, ranges: tuple[Range, ...] = ()) -> Figure:
     drawn = [curve for curve in curves(choice) if curve.losses]
     for place, curve in enumerate(drawn):
         axes.plot(
-            curve.losses,
-            curve.half_widths,
-            color=COLOURS[place % len(COLOURS)],
-            marker=MARKERS[place % len(MARKERS)],
-            markevery=6,
-            markersize=4,
-            linewidth=1.4,
-            linestyle="--" if curve.dashed else "-",
-            label=curve.label,
-        )
+            curve.losses, curve.half_widths, "--" if curve.dashed else "-", label=curve.label, markevery=6,
+            color=COLOURS[place % len(COLOURS)], marker=MARKERS[place % len(MARKERS)],
+        )  # fmt: skip
     goal, chosen = choice.goal, choice.chosen
     unit = (goal.unit or "in the counter's unit") if goal.buckets is None else "share of devices in a bucket"
     of = "" if goal.period_name == "a round" else f" of {goal.period_name}"
@@ -86,24 +79,16 @@ def draw(choice: Choice, ranges: tuple[Range, ...] = ()) -> Figure:
     axes.set(xscale="log", yscale="log", xlabel=loss, ylabel=height)
     _mark_goal(axes, goal)
     axes.plot(
-        [chosen.loss * _windows(goal)],
-        [chosen.half_width],
-        color="#000000",
-        marker="o",
-        markersize=9,
-        markerfacecolor="none",
-        markeredgewidth=1.8,
-        linestyle="none",
+        [chosen.loss * _windows(goal)], [chosen.half_width], "ko", fillstyle="none", markersize=9, zorder=5,
         label=f"{'chosen' if choice.met else 'nearest'}: epsilon {printed(float(chosen.epsilon))}",
-        zorder=5,
-    )
+    )  # fmt: skip
     parts = f" in {goal.segments} segments of {goal.reports:,}" if goal.segments > 1 else ""
     axes.set_title(f"{goal.name}: {goal.kind} from {goal.devices:,} devices{parts}", fontsize=10)
     if below:
         _draw_ranges(below[0], choice, ranges)
     for panel in (axes, *below):
         _scaled(panel)
-        panel.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
+        panel.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
     return figure
 
 
@@ -118,19 +103,18 @@ def _scaled(axes: Axes) -> None:
 
 def _draw_ranges(axes: Axes, choice: Choice, ranges: tuple[Range, ...]) -> None:
     unit, tops = choice.goal.unit or "in the counter's unit", [float(tried.max_value) for tried in ranges]
-    lines = {name: [getattr(tried, name) for tried in ranges] for name in ("rmse", "bias", "noise")}
-    for place, (label, name) in enumerate({"error": "rmse", "clipping": "bias", "noise": "noise"}.items()):
+    errors = [tried.rmse for tried in ranges]
+    lines = {
+        "error": errors,
+        "clipping": [tried.bias for tried in ranges],
+        "noise": [tried.noise for tried in ranges],
+    }
+    for place, (label, heights) in enumerate(lines.items()):
         style = "--" if place else "-"
-        look: dict[str, Any] = {
-            "color": COLOURS[place],
-            "marker": MARKERS[place],
-            "markersize": 4,
-            "linestyle": style,
-        }
-        axes.plot(tops, lines[name], label=label, **look)
+        axes.plot(tops, heights, style, label=label, color=COLOURS[place], marker=MARKERS[place])
     axes.axvline(float(choice.goal.max_value), color="#333333", linewidth=1, linestyle=":", label="chosen")
     axes.set(xscale="log", yscale="log", xlabel=f"range ({unit})", ylabel=f"root mean square error ({unit})")
-    axes.set_ylim(min(lines["rmse"]) / 10, max(lines["rmse"]) * 1.5)
+    axes.set_ylim(min(errors) / 10, max(errors) * 1.5)
 
 
 def _windows(goal: Goal) -> int:
@@ -167,13 +151,8 @@ def _mark_goal(axes: Axes, goal: Goal) -> None:
     limited = any(limit is not None for limit in (goal.epsilon, goal.lifetime, goal.year))
     limit = float(goal.limit * _windows(goal)) if limited else right
     wanted = top if goal.half_width is None else float(goal.half_width)
-    left, right, bottom, top = (
-        min(left, limit / 2),
-        max(right, limit),
-        min(bottom, wanted / 2),
-        max(top, wanted),
-    )
-    axes.set(xlim=(left, right), ylim=(bottom, top))
+    left, bottom = min(left, limit / 2), min(bottom, wanted / 2)
+    axes.set(xlim=(left, max(right, limit)), ylim=(bottom, max(top, wanted)))
     axes.fill_between(
         [left, limit], bottom, wanted, color="#888888", alpha=0.15, linewidth=0, label="the goal"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from shlex import quote
 
 from reticent.lab.design.choice import Choice
 from reticent.plan.card import duration
@@ -67,7 +68,7 @@ def check_command(choice: Choice, path: str) -> str:
     """The command that prints the figures of a design once more, from its plan."""
     goal = choice.goal
     confidence = "" if goal.confidence == 0.95 else f" --confidence {goal.confidence:g}"
-    return f"reticent plan check {path} --devices {goal.reports}{confidence}"
+    return f"reticent plan check {quote(path)} --devices {goal.reports}{confidence}"
 
 
 def toml_number(number: Fraction | int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -12,18 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.counts import Counts, Slice, fold
+from reticent.counts import Counts, Slice, count_arrays
 from reticent.device import SecretDraws, answer
 from reticent.errors import ParameterError
 from reticent.lab.fleet.draws import FleetDraws, Places, blocks, each_block
 from reticent.lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Part, Ratios, Whole, high_word
-from reticent.mechanisms import COHORTS
 from reticent.plan import Metric, Plan, Window
-from reticent.reports import ID_BYTES, MAX_ROUND, Report, from_packed, record_width, to_packed
+from reticent.reports import MAX_ROUND, Report, from_packed, record_width, to_packed
 
 _BLOCK = 1 << 15  # Devices at a time: their words fit the second-level cache
 _REPORTS = 1 << 14
-_TABLE = 1 << 14  # Entries of a table that stays in the first-level cache, more or less
 Values = Mapping[str, NDArray[Any]]
 """Per metric, a whole number for each device; a metric that is left out is 0 everywhere, as on a device."""
 
@@ -167,22 +164,27 @@ class VectorisedFleet:
         given, codes = self._checked(round_number, values), self._codes(tags)
         answering = self._answering(round_number)
         records = np.empty((len(answering), record_width(self.plan)), dtype=np.uint8)
+        records[:, :8] = np.frombuffer(round_number.to_bytes(8, "big"), dtype=np.uint8)
+        draws = answering.chance.draws
+        halves = draws.places.report_id(self.plan.version, round_number)
 
         def work(block: slice) -> None:
-            self._write(records[block], answering, block, given, codes)
+            part = answering.part(block)
+            words = np.stack([draws.words(where, part) for where in halves], axis=1)
+            columns = [words.astype(">u8").view(np.uint8)]
+            columns += [answering.chance.cohorts[part, None]] if self.plan.uses_cohort else []
+            asked, bits = self._sent(answering, given, block)
+            records[block, 8:] = np.concatenate([*columns, asked, codes[part], bits], axis=1)
 
         each_block(work, len(answering), _BLOCK)
         return to_packed([], self.plan) + records.tobytes()
 
     def reports(self, round_number: int, values: Values, tags: Tags | None = None) -> Iterator[Report]:
         """What the devices answer in a round, in order."""
-        given, codes = self._checked(round_number, values), self._codes(tags)
-        answering = self._answering(round_number)
-        head = to_packed([], self.plan)
-        for block in blocks(len(answering), _REPORTS):
-            records = np.empty((block.stop - block.start, record_width(self.plan)), dtype=np.uint8)
-            self._write(records, answering, block, given, codes)
-            yield from from_packed(head + records.tobytes(), self.plan)
+        head, batch = to_packed([], self.plan), self.packed(round_number, values, tags)
+        step = _REPORTS * record_width(self.plan)
+        for place in range(len(head), len(batch), step):
+            yield from from_packed(head + batch[place : place + step], self.plan)
 
     def counts(
         self, round_number: int, values: Values, tags: Tags | None = None
@@ -190,33 +192,25 @@ class VectorisedFleet:
         """The counts of all reports of a round, as `count_reports` gives them; no report is written."""
         given, codes = self._checked(round_number, values), self._codes(tags)
         answering = self._answering(round_number)
-        cells = list(product(*(segment.tags for segment in self.plan.segments)))
-        groups = len(cells) * (COHORTS if self.plan.uses_cohort else 1)
-        metrics = len(self.plan.metrics) if self.plan.asked_bytes else 0
-        reports = np.zeros(groups, dtype=np.int64)
-        ones = np.zeros((groups, self.plan.bits + metrics), dtype=np.int64)
-        lock = threading.Lock()
+        asked = np.empty((len(answering), self.plan.asked_bytes), dtype=np.uint8)
+        bits = np.empty((len(answering), self.plan.report_bytes), dtype=np.uint8)
 
         def work(block: slice) -> None:
-            part = answering.part(block)
-            asked = self._asked(answering, part)
-            bits = self._answers(answering, given, block, asked=asked)
-            bits += [] if asked is None else [*asked]
-            some_reports, some_ones = tally(self._keys(answering, part, codes), bits, groups)
-            with lock:
-                np.add(reports, some_reports, out=reports)
-                np.add(ones, some_ones, out=ones)
+            asked[block], bits[block] = self._sent(answering, given, block)
 
         each_block(work, len(answering), _BLOCK)
+        everyone = answering.part(slice(0, len(answering)))
+        cohorts, codes = answering.chance.cohorts[everyone], codes[everyone]
         counts = {}
-        for cell, in_cell, ones_in_cell in zip(
-            cells, np.split(reports, len(cells)), np.split(ones, len(cells)), strict=True
-        ):
-            if in_cell.any():
-                per_cohort = {cohort: int(number) for cohort, number in enumerate(in_cell) if number}
-                places = {cohort: ones_in_cell[cohort].tolist() for cohort in per_cohort}
-                about = {cohort: of_cohort[self.plan.bits :] for cohort, of_cohort in places.items()}
-                counts[round_number, cell] = fold(self.plan, per_cohort, places, about if metrics else None)
+        for cell in product(*(enumerate(segment.tags) for segment in self.plan.segments)):
+            here: Any = slice(None)
+            if cell:
+                here = np.flatnonzero(
+                    np.all([codes[:, n] == code for n, (code, _) in enumerate(cell)], axis=0)
+                )
+            if len(bits[here]):
+                found = count_arrays(self.plan, cohorts[here], bits[here], asked[here])
+                counts[round_number, tuple(tag for _, tag in cell)] = found
         return counts
 
     def cells(self, metric: str, values: Values | NDArray[Any]) -> NDArray[Any]:
@@ -276,15 +270,14 @@ class VectorisedFleet:
         answering: _Answering,
         values: Values,
         block: slice,
-        metrics: list[Metric] | None = None,
-        asked: NDArray[np.bool_] | None = None,
+        metrics: list[Metric],
+        asked: NDArray[np.bool_] | None,
     ) -> list[NDArray[Any]]:
         """The bits that a block sends, one array per answer bit of the metrics; 0 where one is not asked."""
-        chosen = list(self.plan.metrics) if metrics is None else metrics
         part, chance = answering.part(block), answering.chance
         scratch = np.empty((2, block.stop - block.start), np.uint64)
         sent: list[NDArray[Any]] = []
-        for metric, classes in zip(chosen, self._classified(answering, values, block, chosen), strict=True):
+        for metric, classes in zip(metrics, self._classified(answering, values, block, metrics), strict=True):
             bits = chance.memos[metric.name].answers(classes, part, scratch)
             sent += bits
             for place, bit in enumerate(bits):
@@ -316,34 +309,13 @@ class VectorisedFleet:
             result.append(classes)
         return result
 
-    def _write(
-        self, records: NDArray[np.uint8], answering: _Answering, block: slice, values: Values, tags: Tags
-    ) -> None:
-        part, draws = answering.part(block), answering.chance.draws
-        records[:, :8] = np.frombuffer(answering.round.to_bytes(8, "big"), dtype=np.uint8)
-        for half, where in enumerate(draws.places.report_id(self.plan.version, answering.round)):
-            words = draws.words(where, part).astype(">u8")
-            records[:, 8 + 8 * half : 16 + 8 * half] = words.view(np.uint8).reshape(-1, 8)
-        asked = self._asked(answering, part)
-        columns = [answering.chance.cohorts[part, None]] if self.plan.uses_cohort else []
-        columns += [] if asked is None else [np.packbits(asked.T, axis=1)]
-        bits = self._answers(answering, values, block, asked=asked)
-        columns += [tags[part], np.packbits(np.stack(bits, axis=1), axis=1)]
-        records[:, 8 + ID_BYTES :] = np.concatenate(columns, axis=1)
-
-    def _keys(self, answering: _Answering, part: Part, tags: Tags) -> NDArray[np.intp] | None:
-        """The group of each device of a block (tags and cohort), or None where there is one only."""
-        if not self.plan.segments and not self.plan.uses_cohort:
-            return None
-        cohorts = answering.chance.cohorts[part]
-        keys = np.zeros(len(cohorts), dtype=np.intp)
-        for place, segment in enumerate(self.plan.segments):
-            keys *= len(segment.tags)
-            keys += tags[part, place]
-        if self.plan.uses_cohort:
-            keys *= COHORTS
-            keys += cohorts
-        return keys
+    def _sent(
+        self, answering: _Answering, values: Values, block: slice
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """The bytes that say which metrics a block answers (none where all are), and the bytes of its bits."""
+        asked = self._asked(answering, answering.part(block))
+        bits = self._answers(answering, values, block, list(self.plan.metrics), asked)
+        return _packed([] if asked is None else asked, len(bits[0])), _packed(bits, len(bits[0]))
 
     # What was handed in
 
@@ -388,31 +360,9 @@ class VectorisedFleet:
         return tags
 
 
-def tally(
-    keys: NDArray[np.intp] | None, bits: list[NDArray[Any]], groups: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """
-    How many devices each group has, and how many ones at each place: int64[groups] and int64[groups, places].
-
-    `keys` is the group of each device (None for one group), `bits` one array of 0 and 1 per place. A few bits at
-    a time are read as one number, and the pairs of group and number counted in one table.
-    """
-    ones = np.zeros((groups, len(bits)), dtype=np.int64)
-    if keys is None:
-        ones[0] = [np.count_nonzero(bit) for bit in bits]
-        return np.array([len(bits[0])], dtype=np.int64), ones
-    width = max(1, min(8, (_TABLE // groups).bit_length() - 1))
-    for start in range(0, len(bits), width):
-        some = bits[start : start + width]
-        number = np.zeros(len(keys), dtype=np.uint8)
-        for bit in some:
-            number <<= np.uint8(1)
-            number |= bit.view(np.uint8)
-        slots = keys << len(some)
-        slots += number
-        # [group, number] -> devices, where the first bit is the highest of the number
-        table = np.bincount(slots, minlength=groups << len(some)).reshape(groups, -1)
-        for place in range(len(some)):
-            halves = table.reshape(groups, 1 << place, 2, -1)
-            ones[:, start + place] = halves[:, :, 1].sum(axis=(1, 2))
-    return np.asarray(table.sum(axis=1), dtype=np.int64), ones
+def _packed(bits: Sequence[NDArray[Any]] | NDArray[np.bool_], devices: int) -> NDArray[np.uint8]:
+    """One array of 0 and 1 per place as bytes of each device: what `numpy.packbits` does, but faster for few."""
+    packed = np.zeros((devices, -(-len(bits) // 8)), dtype=np.uint8)
+    for place, bit in enumerate(bits):
+        packed[:, place // 8] |= bit.view(np.uint8) << np.uint8(7 - place % 8)
+    return packed

@@ -11,6 +11,7 @@ import numpy as np
 from reticent.estimates import clopper_pearson
 from reticent.lab.simulate.simulation import MetricEstimates, People, Simulation
 from reticent.plots import COLOURS, drawing, panels
+from reticent.privacy import printed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,7 +79,7 @@ def _mean_over_rounds(axes: Any, estimates: MetricEstimates) -> None:
 
 
 def _last_histogram(axes: Any, estimates: MetricEstimates) -> None:
-    labels, edges = estimates.metric.labels, estimates.first[-1].edges or ()
+    labels, edges = estimates.metric.labels, [float(edge) for edge in estimates.metric.mechanism.points]
     places = np.arange(estimates.truth.shape[1])
     value, lower, upper = estimates.value[0, -1], estimates.lower[0, -1], estimates.upper[0, -1]
     middle, reach = (lower + upper) / 2, (upper - lower) / 2
@@ -105,7 +106,7 @@ def _people(people: People) -> Figure:
     figure, (left, right) = panels(2, width=5.0)
     shares, losses = people.share_by_width, people.loss_by_width
     bars = left.bar(range(len(shares)), [100 * share for share in shares.values()], color=_ESTIMATE)
-    left.bar_label(bars, [f"loss ≤ {losses[width]:.3g}" for width in shares], fontsize=8, padding=2)
+    left.bar_label(bars, [f"loss ≤ {printed(losses[width])}" for width in shares], fontsize=8, padding=2)
     left.set_xticks(range(len(shares)), [str(width) for width in shares])
     left.set(
         title="Loss by the width of the pattern",

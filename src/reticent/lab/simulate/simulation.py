@@ -35,8 +35,6 @@ class MetricEstimates:
     lower: Floats
     upper: Floats
     half_width: Floats
-    first: tuple[Estimate | HistogramEstimate, ...]
-    """The estimates of the first repetition, one per round: what a collector would have shown."""
     period: Literal["round", "window"] = "round"
 
     @property
@@ -107,13 +105,29 @@ class MetricEstimates:
                 }
 
 
-def _numbers(estimated: Estimate | HistogramEstimate) -> list[tuple[float, float, float, float]]:
-    parts = estimated.buckets if isinstance(estimated, HistogramEstimate) else [estimated]
-    middles = [(part.lower + part.upper) / 2 for part in parts]  # of the range, where nobody was asked
-    return [
-        (part.value if part.reports else middle, part.lower, part.upper, part.half_width)
-        for part, middle in zip(parts, middles, strict=True)
-    ]
+def _numbers(estimates: Sequence[Estimate | HistogramEstimate]) -> Floats:
+    """Value, lower, upper and half-width: [4, round, number]; the middle of the range where nobody was asked."""
+    rows = [each.buckets if isinstance(each, HistogramEstimate) else [each] for each in estimates]
+    return np.array(
+        [
+            [[part.value if part.reports else (part.lower + part.upper) / 2 for part in row] for row in rows],
+            *(
+                [[getattr(part, name) for part in row] for row in rows]
+                for name in ("lower", "upper", "half_width")
+            ),
+        ]
+    )
+
+
+def _beside(
+    metric: Metric,
+    confidence: float,
+    truth: Floats,
+    repetitions: Sequence[Floats],
+    period: Literal["round", "window"] = "round",
+) -> MetricEstimates:
+    value, lower, upper, half_width = np.stack(repetitions, axis=1)
+    return MetricEstimates(metric, confidence, truth, value, lower, upper, half_width, period)
 
 
 @dataclass(frozen=True)
@@ -262,9 +276,8 @@ def simulate(
     drawn = draws.draw(repetitions, look, lambda done, _: progress(done, steps))
     width = plan.answers.window or rounds
     spans = [slice(start, start + width) for start in range(0, rounds, width)] if plan.answers.sampled else []
-    shape = (repetitions, rounds)
-    metrics = {name: _Numbers(law.metric, shape) for name, law in laws.items()}
-    windows = {name: _Numbers(law.metric, (repetitions, len(spans))) for name, law in laws.items() if spans}
+    numbers: dict[str, list[Floats]] = {name: [] for name in laws}
+    pooled: dict[str, list[Floats]] = {name: [] for name in laws if spans}
     for repetition, tallies in enumerate(drawn):
         for name, law in laws.items():
             counts = tallies[name].counts
@@ -272,10 +285,10 @@ def simulate(
                 expected = f"enough for a report about {name} in every round"
                 hint = "a round without answers has no estimate"
                 raise ParameterError("devices", expected, crowd.devices, hint)
-            metrics[name].put(repetition, [estimate(law.metric, each, confidence) for each in counts])
+            numbers[name].append(_numbers([estimate(law.metric, each, confidence) for each in counts]))
             if spans:
                 together = [average(law.metric, counts[span], confidence, plan.answers) for span in spans]
-                windows[name].put(repetition, together)
+                pooled[name].append(_numbers(together))
         progress(len(draws.parts) + repetition + 1, steps)
     by_round = {name: np.asarray(total) / crowd.devices for name, total in truths.items()}
     return Simulation(
@@ -285,36 +298,20 @@ def simulate(
         rounds,
         repetitions,
         seed,
-        {name: numbers.estimates(confidence, by_round[name]) for name, numbers in metrics.items()},
+        {name: _beside(law.metric, confidence, by_round[name], numbers[name]) for name, law in laws.items()},
         {name: People(plan.by_name[name], rounds, counted.supports()) for name, counted in patterns.items()},
         {name: left[name] / given[name] if given[name] > 0 else 1.0 for name in laws},
         {
-            name: numbers.estimates(
-                confidence, np.array([by_round[name][span].mean(axis=0) for span in spans]), "window"
+            name: _beside(
+                laws[name].metric,
+                confidence,
+                np.array([by_round[name][span].mean(axis=0) for span in spans]),
+                of_windows,
+                "window",
             )
-            for name, numbers in windows.items()
+            for name, of_windows in pooled.items()
         },
     )
-
-
-class _Numbers:
-    def __init__(self, metric: Metric, shape: tuple[int, int]) -> None:
-        self._metric = metric
-        self._numbers = np.empty((*shape, metric.mechanism.intervals, 4))
-        self._first: tuple[Estimate | HistogramEstimate, ...] = ()
-
-    def put(self, repetition: int, estimates: Sequence[Estimate | HistogramEstimate]) -> None:
-        if not repetition:
-            self._first = tuple(estimates)
-        self._numbers[repetition] = [_numbers(each) for each in estimates]
-
-    def estimates(
-        self, confidence: float, truth: Floats, period: Literal["round", "window"] = "round"
-    ) -> MetricEstimates:
-        value, lower, upper, half_width = np.moveaxis(self._numbers, 3, 0)
-        return MetricEstimates(
-            self._metric, confidence, truth, value, lower, upper, half_width, self._first, period
-        )
 
 
 def _check_memory(plan: Plan, draws: Draws, repetitions: int, memory: int) -> None:

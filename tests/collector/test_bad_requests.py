@@ -195,6 +195,7 @@ BAD: dict[str, Request] = {
             "?plan=app-usage&round=9-5", "?plan=app-usage&round=1-999999", "?plan=app-usage&round=1-",
             "?plan=app-usage&round=0-9999&round=1", "?plan=app-usage&last=0", "?plan=app-usage&last=99999",
             "?plan=app-usage&last=1.5", "?plan=app-usage&segment=os", "?plan=app-usage&segment=os:amiga",
+            "?plan=app-usage&segment=os:linux&segment=os:windows",
             "?plan=app-usage&segment=country:de", "?plan=app-usage&by=country", "?plan=app-usage&format=xml",
         )
     },

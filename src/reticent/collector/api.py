@@ -356,9 +356,8 @@ class Query:
         picked = {}
         for text in self._values.get("segment", []):
             name, colon, tag = text.partition(":")
-            if not colon:
-                raise ParameterError("segment", "NAME:TAG", text[:40])
-            picked[name] = tag
+            if not colon or picked.setdefault(name, tag) != tag:
+                raise ParameterError("segment", "NAME:TAG, one tag of each segment", text[:40])
         return picked
 
     def confidence(self) -> float:

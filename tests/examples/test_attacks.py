@@ -433,8 +433,8 @@ def test_without_flips_the_day_is_certain_when_the_memo_bits_differ(
     assert 1 / 29 + error < shares["0.2"] < shares["0"] / 2 + error
     for row in rows[1:]:
         gamma = float(row["flip"])
-        assert float(row["Lambda"]) == pytest.approx(log((1 - gamma) / gamma), abs=0.00051)
-    assert rows[0]["Lambda"] == "inf"
+        assert 0 <= float(row["Lambda"]) - log((1 - gamma) / gamma) < 0.001  # rounded up
+    assert rows[0]["Lambda"] == "infinite"
 
 
 # Tracking

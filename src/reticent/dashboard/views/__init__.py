@@ -179,6 +179,7 @@ def change_shown(change: Change | None) -> dict[str, Any] | None:
         "part": change.part,
         "is_clear": change.clear,
         "before": labels.period(before.start, before.end, before.every),
+        "clock": labels.clock(before.start, before.end, before.every),
     }
 
 

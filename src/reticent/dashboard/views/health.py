@@ -172,8 +172,8 @@ def _sections(health: Health, uneven: Sequence[Result] | None) -> dict[str, list
             f"{p50} ms, 1 % above {p99} ms",
             "Duration of a commit: median and slowest 1 % of the latest 4,096. A report waits for the commit "
             "under way, then for its own.",
-            "the slowest 1 % take more than 250 ms: the disk or the database is too slow or too busy.",
-            health.commit_p99_ms > 250,
+            "the slowest 1 % take more than 1 s: the disk or the database is too slow or too busy.",
+            health.commit_p99_ms > 1000,
         ),
         Row(
             "Waiting",

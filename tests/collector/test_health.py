@@ -7,6 +7,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from reticent.collector import (
     LATELY_SECONDS,
+    Collector,
     Health,
     KeyTraffic,
     Readiness,
@@ -239,6 +241,20 @@ def test_every_name_and_label_that_grafana_asks_for_is_exposed_and_every_name_is
             assert set(re.findall(r"(\w+)\s*(?:=|!=|=~)", labels)) <= names[name], query
             asked.add(name)
     assert asked == set(names)
+
+
+def test_the_figures_go_on_while_the_package_is_being_replaced(
+    monkeypatch: pytest.MonkeyPatch, tools: Any
+) -> None:
+    """They are noted every second, in the task that also refreshes the keys: a failure would end both."""
+    collector = Collector([Plan.from_toml(tools.usage())], open_store("memory:"))
+
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("reticent.collector.app.version", missing)
+    collector._note()
+    assert collector.health().version == version("reticent")
 
 
 def test_workers_together() -> None:

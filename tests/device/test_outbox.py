@@ -255,6 +255,24 @@ def test_two_processes_send_a_report_once(device_of: Make, clock: ManualClock) -
     assert len(one.bodies) + len(two.bodies) == 1
 
 
+def test_a_report_that_was_accepted_stays_so_when_a_slower_attempt_comes_too_late(
+    device_of: Make, clock: ManualClock
+) -> None:
+    class Slow:
+        """Its process is stopped for a while, in which another one sends the report."""
+
+        def send(self, body: bytes, timeout: float) -> Outcome:
+            clock.advance(60)
+            assert device_of(transport=RecordingTransport()).flush() == 1
+            return Rejected("late")
+
+    device = device_of(transport=Slow())
+    clock.advance(2 * 21_600)
+    assert device.flush() == 0
+    [told] = device.receipt().reports
+    assert (told.state, told.code) == ("accepted", "")
+
+
 def test_a_report_is_claimed_for_its_own_attempt_however_long_those_before_took(
     device_of: Make, clock: ManualClock, plan_text: str
 ) -> None:

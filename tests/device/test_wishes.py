@@ -104,6 +104,22 @@ def test_where_a_pause_cannot_be_read_the_person_is_asked_again(device_of: Make,
     assert device_of().consent == "unset"
 
 
+def test_where_a_pause_cannot_be_read_a_no_and_what_was_held_are_kept(device_of: Make, state: Path) -> None:
+    first = device_of()
+    assert first.report(HERE) is not None
+    assert first.forget()
+    assert first.set_consent("granted")
+    held = first.receipt().total_lifetime
+    assert first.set_consent("denied")
+    first.close()
+    with closing(sqlite3.connect(state)) as connection, connection:
+        connection.execute("DROP TABLE pauses")
+    device = device_of()
+    assert device.consent == "denied"
+    assert device.status().epoch == 2
+    assert device.receipt().total_lifetime == held
+
+
 def test_forget_is_a_new_epoch(
     device_of: Make, clock: ManualClock, transport: RecordingTransport, query: Query, state: Path
 ) -> None:

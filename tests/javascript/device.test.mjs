@@ -402,6 +402,20 @@ test("a refused plan changes nothing, consent included", async () => {
   assert.equal(await here.device.flush(), 1);
 });
 
+test("a yes under a refused plan is one to the version that goes on", async () => {
+  const here = await world();
+  await here.device.setConsent("granted");
+  here.next();
+  await here.open({ plan: plan("other-digest") });
+  assert.match((await here.device.status()).reasons.join(), /fewestRounds/);
+  for (const said of ["granted", "denied", "granted"]) {
+    await here.device.setConsent(said);
+    assert.equal(here.device.consent, said);
+  }
+  here.next(2);
+  assert.equal(await here.device.flush(), 1);
+});
+
 test("answers under local that are no longer listed are wiped with the others", async () => {
   const here = await world();
   here.next(2);
@@ -409,6 +423,25 @@ test("answers under local that are no longer listed are wiped with the others", 
   await here.state.update((text) => toText({ ...fromText(text), earlier: { accepted: 3, local: 4 } }));
   await here.device.setConsent("denied");
   assert.deepEqual(here.data().earlier, { accepted: 3 });
+});
+
+test("a report that was accepted stays so when a slower attempt comes too late", async () => {
+  const here = await world({ plan: plan("patient") });
+  here.next(2);
+  let arrive;
+  const transport = { send: () => new Promise((resolve) => (arrive = resolve)) };
+  const slow = await here.open({ transport });
+  const flushing = slow.flush();
+  while (!arrive) await new Promise((resolve) => setTimeout(resolve, 1));
+  here.now += 60; // the tab was frozen: another one takes the report
+  await here.open();
+  await here.device.start();
+  while (!here.bodies.length) await new Promise((resolve) => setTimeout(resolve, 1));
+  await here.device.close();
+  arrive({ kind: "rejected", reason: "late" });
+  await flushing;
+  const [{ state, code }] = here.data().reports;
+  assert.deepEqual([state, code], ["accepted", ""]);
 });
 
 test("after a no, each of several reports on their way is waited for, and the receipt has what came of it", async () => {

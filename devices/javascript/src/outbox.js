@@ -52,8 +52,8 @@ export function claim(engine, sent) {
 export function settle(engine, sent, outcome, wait) {
   engine.data.lastAttempt = { at: engine.now, outcome: outcome.reason };
   const kept = engine.report(sent.round);
-  if (kept?.body !== sent.body) return;
-  // One that was given up meanwhile may have arrived all the same.
+  // One that was given up meanwhile may have arrived all the same; one that another attempt brought there stays so.
+  if (kept?.body !== sent.body || kept.state === "accepted") return;
   if (outcome.kind === "retry") kept.nextTry = engine.now + wait;
   else Object.assign(kept, { state: outcome.kind, code: outcome.kind === "rejected" ? outcome.reason : "" });
 }

@@ -49,17 +49,18 @@ export function consider(engine) {
     `version ${plan.version} asks something else than the version ${plan.version} that this device holds; ` +
       "a change needs a new version",
   ];
-  // A refused plan changes nothing, consent included: the version held goes on.
-  const answered = problems.length ? newest && planOf(newest) : plan;
+  // A refused plan changes nothing, consent included: the version held goes on, also after a yes to the refused one.
+  const held = newest && planOf(newest);
+  const answered = problems.length ? (held && !isHeld(data, held) ? held : null) : plan;
   if (answered && exceedsConsent(engine, answered)) return { answers: false, refused: problems, asksMore: true };
   if (next) {
     if (asksAnew(data, plan)) data.changedIn = next.fromRound;
     data.enrolledFrom ??= next.fromRound;
     data.plans.push(next);
   } else if (newest && !problems.length) newest.table = plan.table; // better words are no new plan
-  const held = data.plans.at(-1);
-  const beyond = held ? goOn(engine, held) : [];
-  return { answers: held !== undefined && !beyond.length, refused: [...new Set([...problems, ...beyond])] };
+  const last = data.plans.at(-1);
+  const beyond = last ? goOn(engine, last) : [];
+  return { answers: last !== undefined && !beyond.length, refused: [...new Set([...problems, ...beyond])] };
 }
 
 /** The first time, and after everything was wiped: a secret. @param {Engine} engine */

@@ -353,7 +353,7 @@ class Query:
 
     def segment(self) -> dict[str, str]:
         """The chosen tag of each segment."""
-        picked = {}
+        picked: dict[str, str] = {}
         for text in self._values.get("segment", []):
             name, colon, tag = text.partition(":")
             if not colon or picked.setdefault(name, tag) != tag:

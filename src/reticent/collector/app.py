@@ -66,6 +66,7 @@ class Collector:
         self._clock = clock
         self._most_waiting = most_waiting
         self._seal_every = seal_every
+        self._version = version("reticent")  # what runs here, also while the package is being replaced
         self._started_at = time.monotonic()
         self._committer: Committer | None = None
         self.ingest: Ingest | None = None
@@ -148,7 +149,7 @@ class Collector:
     def _own_health(self) -> Health:
         committer, ingest = self._committer, self.ingest
         health = Health(
-            version=version("reticent"),
+            version=self._version,
             store=self.store.url,
             uptime_seconds=time.monotonic() - self._started_at,
             open_reports=self.store.open_reports,

@@ -250,8 +250,10 @@ def send_due(
             else:
                 result = "accepted" if isinstance(outcome, Accepted) else "rejected"
                 code = outcome.code if isinstance(outcome, Rejected) else ""
+                # What another attempt has brought there stays accepted.
                 connection.execute(
-                    "UPDATE reports SET state = ?, code = ? WHERE round = ? AND id = ?", (result, code, *key)
+                    "UPDATE reports SET state = ?, code = ? WHERE round = ? AND id = ? AND state != 'accepted'",
+                    (result, code, *key),
                 )
             connection.execute(
                 "INSERT INTO attempts VALUES (?, 1, ?)"

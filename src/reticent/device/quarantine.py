@@ -86,18 +86,23 @@ def _read_remains(path: str) -> tuple[int, float | None, str | None, bool]:
     """
     What can be read of a broken file: its epoch, what it held, the person's choice and whether they paused it.
 
-    What it held is None unless its checksum fits. Where a choice or a pause cannot be read, the choice is "unset".
+    What it held is None unless its checksum fits. Where a choice cannot be read, or whether a yes was paused, the
+    choice is "unset".
     """
     from urllib.parse import quote
 
-    choice, paused = "unset", False
+    choice: str | None = "unset"
+    paused = False
     try:
         address = "file:" + quote(os.path.abspath(path)) + "?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=0)) as connection:
-            is_paused = plans.is_paused(connection, plans.ASKED)
-            [(kept_choice,)] = connection.execute("SELECT choice FROM consent")
-            if kept_choice in (None, "granted", "denied", "local"):
-                choice, paused = kept_choice, is_paused
+            with suppress(sqlite3.Error, ValueError):
+                [(kept_choice,)] = connection.execute("SELECT choice FROM consent")
+                if kept_choice == "denied":
+                    choice = kept_choice
+                paused = plans.is_paused(connection, plans.ASKED)
+                if kept_choice in (None, "granted", "local"):
+                    choice = kept_choice
             [(plan, round_seconds, secret, epoch, held, kept, latest)] = connection.execute(
                 "SELECT plan, round_seconds, secret, epoch, held, checksum, (SELECT max(epoch) FROM epochs)"
                 " FROM device"

@@ -671,6 +671,20 @@ def test_a_metric_of_another_kind_in_an_older_version_is_another_metric(
     assert plan["metrics"][0]["latest"] is None
 
 
+def test_the_change_of_a_metric_of_another_kind_is_not_told(make_world: Callable[..., Any]) -> None:
+    """Another metric has figures in the older version, so its latest period is that of the plan."""
+    head, _, rest = SECONDS.partition("[metrics.size]")
+    counted = f"{head}{COUNT}[metrics.theme]{rest.partition('[metrics.theme]')[2]}"
+    world = make_world(counted, now=1_790_100_000.0)
+    for number in (179_000_000, 179_000_001):
+        world.answer(SdkFleet(world.plan, 50, 1), number, {"size": [1] * 50, "theme": ["dark"] * 50})
+    world.store.register(Plan.from_toml(SECONDS.replace("version = 1", "version = 2")))
+    (plan,) = world.get("/index.json?every=round").json()["plans"]
+    told = {metric["name"]: (metric["latest"], metric["change"]) for metric in plan["metrics"]}
+    assert told["size"] == (None, None)
+    assert None not in told["theme"]
+
+
 COUNT = """[metrics.size]
 kind = "mean"
 max_value = 8

@@ -334,6 +334,14 @@ def test_tables_and_charts_are_files_with_the_same_figures(world: Any) -> None:
         assert any("editor_spread" in text for text in texts)
         if chart == "shares":
             assert {"windows", "macos", "linux"} <= set(texts), "the legend goes with it"
+    for metric, chart in (
+        ("editor_seconds", "series"),
+        ("editor_spread", "shares"),
+        ("editor_spread", "below"),
+    ):
+        title = f"{METRIC}/{metric}.svg?chart={chart}"
+        assert ", os linux, with" in world.get(f"{title}&segment=os:linux").text, "whose figures they are"
+        assert ", os linux" not in world.get(title).text
     missing = world.get(f"{METRIC}/editor_seconds.svg?chart=below")
     assert missing.status == 404
 

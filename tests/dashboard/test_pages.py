@@ -334,6 +334,14 @@ def test_tables_and_charts_are_files_with_the_same_figures(world: Any) -> None:
         assert any("editor_spread" in text for text in texts)
         if chart == "shares":
             assert {"windows", "macos", "linux"} <= set(texts), "the legend goes with it"
+    for metric, chart in (
+        ("editor_seconds", "series"),
+        ("editor_spread", "shares"),
+        ("editor_spread", "below"),
+    ):
+        title = f"{METRIC}/{metric}.svg?chart={chart}"
+        assert ", os linux, with" in world.get(f"{title}&segment=os:linux").text, "whose figures they are"
+        assert ", os linux" not in world.get(title).text
     missing = world.get(f"{METRIC}/editor_seconds.svg?chart=below")
     assert missing.status == 404
 
@@ -669,6 +677,20 @@ def test_a_metric_of_another_kind_in_an_older_version_is_another_metric(
     assert "No result yet" in world.get("/public/quick/size").text
     (plan,) = world.get("/index.json?every=round").json()["plans"]
     assert plan["metrics"][0]["latest"] is None
+
+
+def test_the_change_of_a_metric_of_another_kind_is_not_told(make_world: Callable[..., Any]) -> None:
+    """Another metric has figures in the older version, so its latest period is that of the plan."""
+    head, _, rest = SECONDS.partition("[metrics.size]")
+    counted = f"{head}{COUNT}[metrics.theme]{rest.partition('[metrics.theme]')[2]}"
+    world = make_world(counted, now=1_790_100_000.0)
+    for number in (179_000_000, 179_000_001):
+        world.answer(SdkFleet(world.plan, 50, 1), number, {"size": [1] * 50, "theme": ["dark"] * 50})
+    world.store.register(Plan.from_toml(SECONDS.replace("version = 1", "version = 2")))
+    (plan,) = world.get("/index.json?every=round").json()["plans"]
+    told = {metric["name"]: (metric["latest"], metric["change"]) for metric in plan["metrics"]}
+    assert told["size"] == (None, None)
+    assert None not in told["theme"]
 
 
 COUNT = """[metrics.size]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -127,6 +127,11 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
 Parts = tuple[dict[str, Any], Any, dict[str, Picture]]  # what is shown, the rest of the twin, and the charts
 
 
+def _chosen(segment: Mapping[str, str]) -> str:
+    """The devices that a chart is about, for its title; nothing for all."""
+    return "".join(f", {name} {tag}" for name, tag in segment.items())
+
+
 def _holding(points: Sequence[Point], at: int) -> Point | None:
     """The point whose period contains a time."""
     return next((point for point in points if point.start <= at < point.end), None)
@@ -182,7 +187,8 @@ def _mean(
     whole = unit_for(estimate, estimate.span[1])
     top = f"{labels.rounded(estimate.span[1] / whole.size, 6)} {whole.name}".rstrip()
     compared = f", by {params.by}" if params.by else ""
-    title = f"{TRENDS[metric.kind]} of {metric.name} per {params.every or usual_every(plan)}{compared}"
+    per = params.every or usual_every(plan)
+    title = f"{TRENDS[metric.kind]} of {metric.name} per {per}{_chosen(segment)}{compared}"
     label = f"{title}, with its {params.confidence} % interval"
     in_range = f"{interval(last, unit_of([last]))} {unit_of([last]).name}, out of 0 to {top}"
     chart = charts.series(drawn, label, unit.name)
@@ -317,7 +323,8 @@ def _histogram(
     unit = unit_of(points)
     line = charts.Line([mark(point, unit, tip=len(points) <= charts.MANY) for point in reversed(points)])
     label = (
-        f"{TRENDS[metric.kind]} of {metric.name} per {chosen.every}, with its {params.confidence} % interval"
+        f"{TRENDS[metric.kind]} of {metric.name} per {chosen.every}{_chosen(segment)}, "
+        f"with its {params.confidence} % interval"
     )
     chart, balance = charts.series([line], label, unit.name), result.balance
     pictures, drawn = _shares(
@@ -369,7 +376,7 @@ def _shares(
     asked = [bucket for bucket in buckets if bucket.reports]
     # No bucket was asked about in every one of several rounds with few reports: then any is as good.
     heaviest = max(asked or buckets, key=lambda bucket: bucket.value)
-    when = labels.period(result.start, result.end, result.every)
+    when = labels.period(result.start, result.end, result.every) + _chosen(result.segment)
     per_bucket = (
         f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, {when}, "
         f"with simultaneous {params.confidence} % intervals"

@@ -117,6 +117,8 @@ def _row(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     last = latest(points)
     same = comparable(points, last)
+    if change and (last is None or change.after.start != last.start):
+        change = None  # of another figure: an older version may have a metric of another kind
     twin = {
         **metric_facts(metric),
         "latest": last.to_dict() if last else None,
@@ -139,7 +141,7 @@ def _row(
     label = f"{what} of {metric.name} over {len(marks)} {last.every}s, with its interval"
     return row | {
         "headline": headline(last),
-        "change": change_shown(change) if change and change.after.start == last.start else None,
+        "change": change_shown(change),
         "spark": charts.spark(marks, label),
         "shape": shape,
         "trend": what,

@@ -150,6 +150,32 @@ def test_a_child_inherits_no_open_state_file(run: Run) -> None:
     run(script)
 
 
+def test_a_device_that_another_thread_opens_during_a_fork(run: Run) -> None:
+    """It is opened at every line that looks for devices to bring to rest: the others come to rest all the same."""
+    script = """
+    if not os.path.isdir("/proc/self/fd"):
+        sys.exit(0)
+    devices = [device(Path(f"state-{number}")) for number in range(3)]
+    for d in devices: d.add("metric_1", 1)
+    late = []
+    def trace(frame, event, argument):
+        if len(late) < 20 and os.path.basename(frame.f_code.co_filename) in ("_weakrefset.py", "weakref.py"):
+            late.append(device(Path(f"late-{len(late)}")))
+            late[-1].add("metric_1", 1)
+        return trace
+    sys.unraisablehook = lambda raised: os._exit(7)
+    sys.settrace(trace)
+    child = os.fork()
+    sys.settrace(None)
+    if child == 0:
+        os._exit(any(os.path.realpath(f"/proc/self/fd/{name}").endswith(tuple("state-%d" % n for n in range(3)))
+                     for name in os.listdir("/proc/self/fd")))
+    assert late
+    assert os.waitpid(child, 0)[1] == 0
+    """
+    run(script)
+
+
 def test_a_fork_behind_pythons_back(run: Run) -> None:
     """
     A library in C forks without Python's hooks: the child notices by its process id when it uses the file.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Protocol
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from reticent.device.consent import records
 from reticent.device.faults import Faults, kind_of
@@ -127,14 +127,19 @@ class Guest(Protocol):
         """The process is about to end."""
 
 
-_guests: WeakSet[Guest] = WeakSet()
+_guests: WeakValueDictionary[int, Guest] = WeakValueDictionary()
 _resting: list[Guest] = []
 _finalized_in: list[int] = []
 
 
 def watch(guest: Guest) -> None:
     """Call the methods of `guest` around every `os.fork` and before this process ends, while it lives."""
-    _guests.add(guest)
+    _guests[id(guest)] = guest
+
+
+def _living() -> list[Guest]:
+    """The guests, also while another thread adds one: the references are copied in one step."""
+    return [guest for reference in _guests.valuerefs() if (guest := reference()) is not None]
 
 
 def _watch_exit_of_child() -> None:
@@ -153,7 +158,7 @@ def _watch_exit_of_child() -> None:
 
 
 def _before_fork() -> None:
-    for guest in list(_guests):
+    for guest in _living():
         guest.before_fork()
         _resting.append(guest)
 
@@ -169,7 +174,7 @@ def _after_in_child() -> None:
 
 
 def _before_exit() -> None:
-    for guest in list(_guests):
+    for guest in _living():
         guest.before_exit()
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from threading import Thread
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from opentelemetry.sdk.metrics import MeterProvider
 
@@ -52,7 +52,7 @@ class Inheritance:
         self._exporter = exporter
         self._books = Books.OWN
         self.is_over = False  # whether the exporter is shut down
-        _inheritances.add(self)
+        _inheritances[id(self)] = self
 
     def is_own(self) -> bool:
         """Whether the current export holds this process's own numbers; asked once per export."""
@@ -91,14 +91,19 @@ class Inheritance:
             self._books = Books.UNKNOWN
 
 
-_inheritances: WeakSet[Inheritance] = WeakSet()
+_inheritances: WeakValueDictionary[int, Inheritance] = WeakValueDictionary()
 _held: list[Any] = []  # locks
+
+
+def _living() -> list[Inheritance]:
+    """All of them, also while another thread makes one: the references are copied in one step."""
+    return [known for reference in _inheritances.valuerefs() if (known := reference()) is not None]
 
 
 def _before() -> None:
     """Let running collections finish, and none begin."""
     deadline = time.monotonic() + PATIENCE
-    readers = [reader for inheritance in list(_inheritances) for reader in inheritance.readers()]
+    readers = [reader for inheritance in _living() for reader in inheritance.readers()]
     for lock in dict.fromkeys(_locks_of(readers)):  # readers of one provider have one in common
         if lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             _held.append(lock)
@@ -112,7 +117,7 @@ def _after() -> None:
 
 def _after_in_child() -> None:
     _after()
-    for inheritance in list(_inheritances):
+    for inheritance in _living():
         inheritance.discard()
 
 

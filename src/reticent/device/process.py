@@ -10,7 +10,7 @@ from _thread import start_new_thread
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from threading import Event, Lock, Thread, current_thread
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from reticent.device.consent import records
@@ -111,35 +111,14 @@ class Sender:
 # Forks, and the end
 
 
-class Guest(Protocol):
-    """Something that a fork would tear in two, and that has something to finish before its process ends."""
-
-    def before_fork(self) -> None:
-        """In the parent, just before: come to rest and release what must not be inherited."""
-
-    def after_fork_in_parent(self) -> None:
-        """Go on."""
-
-    def after_fork_in_child(self) -> None:
-        """Start over."""
-
-    def before_exit(self) -> None:
-        """The process is about to end."""
-
-
-_guests: WeakValueDictionary[int, Guest] = WeakValueDictionary()
-_resting: list[Guest] = []
+_devices: WeakValueDictionary[int, Hosted] = WeakValueDictionary()
+_resting: list[Hosted] = []
 _finalized_in: list[int] = []
 
 
-def watch(guest: Guest) -> None:
-    """Call the methods of `guest` around every `os.fork` and before this process ends, while it lives."""
-    _guests[id(guest)] = guest
-
-
-def _living() -> list[Guest]:
-    """The guests, also while another thread adds one: the references are copied in one step."""
-    return [guest for reference in _guests.valuerefs() if (guest := reference()) is not None]
+def _living() -> list[Hosted]:
+    """The devices, also while another thread opens one: the references are copied in one step."""
+    return [device for reference in _devices.valuerefs() if (device := reference()) is not None]
 
 
 def _watch_exit_of_child() -> None:
@@ -158,9 +137,9 @@ def _watch_exit_of_child() -> None:
 
 
 def _before_fork() -> None:
-    for guest in _living():
-        guest.before_fork()
-        _resting.append(guest)
+    for device in _living():
+        device.before_fork()
+        _resting.append(device)
 
 
 def _after_in_parent() -> None:
@@ -174,8 +153,8 @@ def _after_in_child() -> None:
 
 
 def _before_exit() -> None:
-    for guest in _living():
-        guest.before_exit()
+    for device in _living():
+        device.before_exit()
 
 
 if hasattr(os, "register_at_fork"):
@@ -229,7 +208,7 @@ class Hosted:
             engine = Engine(self._plan, self._state, *self._settings)
             if self._engine is None:
                 self._engine = engine
-                watch(self)
+                _devices[id(self)] = self  # for forks and the end of the process
             else:  # another thread was first: what waits in memory, and the consent, are those of one engine
                 engine.state.close()
         return self._engine
@@ -296,19 +275,19 @@ class Hosted:
         return engine
 
     def before_fork(self) -> None:
-        """Pending values are this process's to write."""
+        """Come to rest, and release what must not be inherited; pending values are this process's to write."""
         with self._faults:
             self._write_pending(0.25)
         if self._engine is not None:
             self._engine.state.before_fork()
 
     def after_fork_in_parent(self) -> None:
-        """Called by `process`."""
+        """Go on."""
         if self._engine is not None:
             self._engine.state.after_fork_in_parent()
 
     def after_fork_in_child(self) -> None:
-        """Called by `process`."""
+        """Start over."""
         self._faults.after_fork_in_child()
         self._start_over()
         if self._engine is not None:

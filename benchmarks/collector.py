@@ -25,7 +25,7 @@ from pathlib import Path
 
 from benchmarks import load
 from benchmarks.load import PLAN, batches, collector, ndjson, packed, records, singles, synced, this_round
-from reticent.stores import Layout, RoundKey, open_store
+from reticent_collector.stores import Layout, RoundKey, open_store
 
 NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
 

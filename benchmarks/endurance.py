@@ -36,8 +36,8 @@ from benchmarks.load import PLAN_FILE, Process, arguments, collector
 from benchmarks.open_loop import OpenLoop
 from benchmarks.requests import Requests
 from reticent.plan import Plan
-from reticent.plots import COLOURS, drawing, panels, save
-from reticent.stores import RoundKey, open_store
+from reticent_collector.plots import COLOURS, drawing, panels, save
+from reticent_collector.stores import RoundKey, open_store
 
 ROUNDS = 15
 """In a run, whatever its length; each has half its length of grace."""

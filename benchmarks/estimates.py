@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reticent.counts import Counts, HistogramCounts, MeanCounts
-from reticent.estimates import average, estimate
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.stores import Layout, RoundKey, open_store
+from reticent_collector.counts import Counts, HistogramCounts, MeanCounts
+from reticent_collector.estimates import average, estimate
+from reticent_collector.stores import Layout, RoundKey, open_store
 
 ROUNDS, FLIP = 1_000, Flip("1/5")
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.load import best
-from reticent.lab.crowd import Crowd, Draws
-from reticent.lab.fleet import GRAN_TURISMO_SPORT, SdkFleet, VectorisedFleet
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, Mechanism, OneBitMean
 from reticent.plan import Answers, Metric, Plan
+from reticent_lab.crowd import Crowd, Draws
+from reticent_lab.fleet import GRAN_TURISMO_SPORT, SdkFleet, VectorisedFleet
 
 DAY = 86_400
 DEVICES = 1_000_000

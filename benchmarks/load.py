@@ -20,7 +20,7 @@ import numpy as np
 
 from reticent.plan import Plan
 from reticent.reports import Report, to_json, to_packed
-from reticent.stores import Layout
+from reticent_collector.stores import Layout
 
 ROOT = Path(__file__).parents[1]
 PLAN_FILE = ROOT / "examples" / "plan.toml"

@@ -23,8 +23,8 @@ from contextlib import closing
 from http.client import HTTPConnection
 
 from benchmarks.load import PLAN, collector, ndjson, records, singles, this_round
-from reticent.results import write_results
-from reticent.stores import RoundKey, open_store
+from reticent_collector.results import write_results
+from reticent_collector.stores import RoundKey, open_store
 
 ROUNDS, REPORTS, READERS, SECONDS = 1000, 2_000, 3, 8.0
 FORMS = ("json", "csv", "arrow")

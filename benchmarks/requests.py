@@ -7,9 +7,9 @@ import random
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
 
-from reticent.counts import Counts, count_reports, counts_from_rows
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_json
+from reticent_collector.counts import Counts, count_reports, counts_from_rows
 
 KINDS = 64
 """Different answers; a request brings one of them, in turn."""

@@ -26,10 +26,10 @@ import numpy as np
 from tests.shared.spark import spark_cluster
 
 from benchmarks.load import arguments
-from reticent.frames import Arrow, DuckDB, Engine, Spark, seal_lake, spark_session
 from reticent.plan import Plan
-from reticent.stores import RoundKey, open_store
-from reticent.stores.lake import Columns, Part, folder_of
+from reticent_collector.stores import RoundKey, open_store
+from reticent_lake.frames import Arrow, DuckDB, Engine, Spark, seal_lake, spark_session
+from reticent_lake.store import Columns, Part, folder_of
 
 PLAN = Plan.from_toml(
     '[plan]\nname = "scale"\nversion = 1\nround = "6h"\n'

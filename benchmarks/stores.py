@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.load import arguments
 from reticent.plan import Plan
-from reticent.stores import Layout, RoundKey, Store, open_store
+from reticent_collector.stores import Layout, RoundKey, Store, open_store
 
 PLAN = Plan.from_toml(
     '[plan]\nname = "bench"\nversion = 1\nround = "6h"\n'

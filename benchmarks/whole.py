@@ -28,11 +28,11 @@ import numpy as np
 from tests.shared.spark import spark_cluster
 
 from benchmarks.load import RETICENT, arguments, collector, relay
-from reticent.estimates import estimate
-from reticent.lab.fleet import VectorisedFleet, send_packed
 from reticent.plan import Plan
 from reticent.reports import packed_header
-from reticent.stores import RoundKey, open_store
+from reticent_collector.estimates import estimate
+from reticent_collector.stores import RoundKey, open_store
+from reticent_lab.fleet import VectorisedFleet, send_packed
 
 ROOT = Path(__file__).parents[1]
 BLOCK = 1_000_000

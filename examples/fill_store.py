@@ -9,10 +9,10 @@ import sys
 import numpy
 
 from reticent import Plan
-from reticent.lab.fleet import VectorisedFleet
 from reticent.reports import packed_header
-from reticent.results import write_results
-from reticent.stores import RoundKey, open_store
+from reticent_collector.results import write_results
+from reticent_collector.stores import RoundKey, open_store
+from reticent_lab.fleet import VectorisedFleet
 
 DEVICES = 100_000
 FIRST = 81_648  # the round that began on 2025-11-20

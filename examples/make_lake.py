@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from reticent import Plan
-from reticent.lab.fleet import VectorisedFleet
-from reticent.stores import Layout, RoundKey, open_store
+from reticent_collector.stores import Layout, RoundKey, open_store
+from reticent_lab.fleet import VectorisedFleet
 
 DEVICES, SHARED, FIRST = 20_000, 1_000, 81_651
 

@@ -12,9 +12,9 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
 from reticent import Plan
-from reticent.otel import PrivateMetricExporter
 from reticent.reports import to_json
 from reticent.testing import sandbox
+from reticent_otel import PrivateMetricExporter
 
 # The program. It knows OpenTelemetry, and nothing of reticent.
 meter = metrics.get_meter("editor")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from reticent import MeanCounts, Plan, estimate
-from reticent.estimates import plot_rounds
+from reticent import Plan
+from reticent_collector.counts import MeanCounts
+from reticent_collector.estimates import estimate, plot_rounds
 
 TRUTH, FLEETS, DEVICES = 1500, 40, 100_000
 

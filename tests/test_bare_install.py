@@ -94,16 +94,16 @@ def test_a_bare_install_says_what_the_command_line_needs(site: Path) -> None:
 
 FRONT_DOORS = {
     "cli": "from reticent.cli import command; command()",
-    "estimates": "import reticent.estimates, reticent.counts",
-    "collector": "from reticent.collector import Collector, make_server; import reticent.dashboard.pages",
-    "postgres": "from reticent.stores import PostgresBackend",
-    "lab": "import reticent.lab.simulate, reticent.lab.design, reticent.lab.audit, reticent.plots",
-    "frames": "from reticent.frames import count, count_lake, engine",
-    "lake": "from reticent.stores import open_store; from reticent.frames import count_lake, engine;"
-    "from reticent.cli import command; from reticent.results import Results;"
+    "estimates": "import reticent_collector.estimates, reticent_collector.counts",
+    "collector": "from reticent_collector.http import Collector, make_server; import reticent_collector.dashboard.pages",
+    "postgres": "from reticent_collector.stores import PostgresBackend",
+    "lab": "import reticent_lab.simulate, reticent_lab.design, reticent_lab.audit, reticent_collector.plots",
+    "frames": "from reticent_lake.frames import count, count_lake, engine",
+    "lake": "from reticent_collector.stores import open_store; from reticent_lake.frames import count_lake, engine;"
+    "from reticent.cli import command; from reticent_collector.results import Results;"
     "Results(open_store('lake:///' + sys.argv[1])).plans(); engine('duckdb')",
-    "otel": "from reticent.otel import PrivateMetricExporter",
-    "agent": "from reticent.otel.agent import Agent",
+    "otel": "from reticent_otel import PrivateMetricExporter",
+    "agent": "from reticent_otel.agent import Agent",
 }
 BLOCKER = """
 import sys

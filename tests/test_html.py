@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reticent
-from reticent.counts import HistogramCounts, MeanCounts
 from reticent.device import Entry, Epoch, Receipt, Told
-from reticent.estimates import cumulative, estimate
 from reticent.html import Safe, bar, folded, note, page, safe, table, under
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan, Segment
 from reticent.privacy import CLAIMS, printed
+from reticent_collector.counts import HistogramCounts, MeanCounts
+from reticent_collector.estimates import cumulative, estimate
 
 ROOT = Path(__file__).parents[1]
 EVIL = "</td></table><script>alert('1')</script><img src=x onerror=\"alert(2)\"> & <b>"

@@ -11,12 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reticent.counts import HistogramCounts, count_reports
 from reticent.device import Policy, answer
 from reticent.errors import ParameterError, PlanError
-from reticent.estimates import HistogramEstimate, estimate, expectation_maximisation, expected_half_width
-from reticent.lab.audit import CoreClient, audit
-from reticent.lab.fleet import HashDraws, VectorisedFleet
 from reticent.mechanisms import (
     MECHANISMS,
     Buckets,
@@ -30,6 +26,15 @@ from reticent.mechanisms import (
 from reticent.plan import Plan, privacy_card
 from reticent.privacy import loss_by_width
 from reticent.testing import sandbox
+from reticent_collector.counts import HistogramCounts, count_reports
+from reticent_collector.estimates import (
+    HistogramEstimate,
+    estimate,
+    expectation_maximisation,
+    expected_half_width,
+)
+from reticent_lab.audit import CoreClient, audit
+from reticent_lab.fleet import HashDraws, VectorisedFleet
 
 
 @dataclass(frozen=True, slots=True)

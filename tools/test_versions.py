@@ -31,11 +31,11 @@ def otel(version: str) -> tuple[str, ...]:
 
 
 TRIALS: dict[str, tuple[tuple[str, ...], str]] = {
-    "otel-1.30": (otel("1.30.*"), "tests/otel"),
-    "otel-1.39": (otel("1.39.*"), "tests/otel"),
-    "spark-3.5": (("pyspark==3.5.*",), "tests/frames/test_spark.py"),
-    "spark-4.0": (("pyspark==4.0.*",), "tests/frames/test_spark.py"),
-    "spark-4.1": (("pyspark==4.1.*",), "tests/frames/test_spark.py"),
+    "otel-1.30": (otel("1.30.*"), "otel/tests"),
+    "otel-1.39": (otel("1.39.*"), "otel/tests"),
+    "spark-3.5": (("pyspark==3.5.*",), "lake/tests/frames/test_spark.py"),
+    "spark-4.0": (("pyspark==4.0.*",), "lake/tests/frames/test_spark.py"),
+    "spark-4.1": (("pyspark==4.1.*",), "lake/tests/frames/test_spark.py"),
 }
 """What is installed, and the tests that are run with it. `make test` runs them with those of constraints.txt."""
 

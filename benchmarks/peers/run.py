@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from reticent.lab.fleet import VectorisedFleet
 from reticent.mechanisms import Buckets, DBitFlip
 from reticent.plan import Metric, Plan
+from reticent_lab.fleet import VectorisedFleet
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "build" / "peers"

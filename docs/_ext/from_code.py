@@ -89,7 +89,7 @@ def help_of_verbs() -> str:
     import click
     from click.testing import CliRunner
 
-    from reticent.cli.root import reticent
+    from reticent_collector.cli.root import reticent
 
     def verbs(command: click.Command, *path: str) -> list[str]:
         shown = CliRunner().invoke(reticent, [*path, "--help"], prog_name="reticent").output

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from writing import ROOT, main
 
-from reticent.collector import openapi_document
+from reticent_collector.http import openapi_document
 
 
 def pages() -> dict[Path, str]:

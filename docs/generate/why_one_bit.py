@@ -12,9 +12,9 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from reticent.estimates import expected_variance
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
 from reticent.plan import Metric
+from reticent_collector.estimates import expected_variance
 
 PICTURE = Path(__file__).resolve().parents[1] / "images" / "why-one-bit.svg"
 SIZES = [4, 8, 16, 32, 64, 128]

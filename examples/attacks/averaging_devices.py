@@ -4,9 +4,9 @@ import numpy as np
 from gallery import DAY
 from numpy.typing import NDArray
 
-from reticent.lab.fleet import VectorisedFleet
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Metric, Plan
+from reticent_lab.fleet import VectorisedFleet
 
 BIT, FLIP, DAYS = OneBitMean(epsilon=1, max_value=1440), Flip(0.2), np.arange(1, 366)
 PLAN = Plan("averaging", 1, DAY, DAY, (Metric("memo", BIT), Metric("flips", BIT, FLIP)))

@@ -5,11 +5,11 @@ from drawing import curves, publish
 from gallery import DAY, options, table
 from numpy.typing import NDArray
 
-from reticent.lab.fleet import VectorisedFleet
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.plots import panels
 from reticent.privacy import loss_of_moved_change, printed
+from reticent_collector.plots import panels
+from reticent_lab.fleet import VectorisedFleet
 
 BIT, DAYS = OneBitMean(epsilon=1, max_value=1440), 30
 FLIPS = {f"{gamma:g}": Flip(gamma) for gamma in (0, 0.05, 0.1, 0.2, 0.3, 0.4)}

@@ -8,8 +8,8 @@ from drawing import curves, publish
 from gallery import options, table
 
 from reticent.device import Policy
-from reticent.lab.fleet import SdkFleet
-from reticent.plots import panels
+from reticent_collector.plots import panels
+from reticent_lab.fleet import SdkFleet
 
 SHOWN = (1, 2, 3, 5, 9)
 """Rows of the tables; the picture has all nine plans."""

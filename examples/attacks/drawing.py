@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.plots import COLOURS, MARKERS, save
+from reticent_collector.plots import COLOURS, MARKERS, save
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -4,12 +4,12 @@ import numpy as np
 from drawing import publish, ticks
 from gallery import DAY, options, table
 
-from reticent.counts import MeanCounts
-from reticent.estimates import Estimate, estimate
-from reticent.lab.fleet import VectorisedFleet, population
 from reticent.mechanisms import Grid, OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.plots import COLOURS, MARKERS, panels
+from reticent_collector.counts import MeanCounts
+from reticent_collector.estimates import Estimate, estimate
+from reticent_collector.plots import COLOURS, MARKERS, panels
+from reticent_lab.fleet import VectorisedFleet, population
 
 MAX, STEPS = 1440, (1440, 360, 120)  # minutes
 CONFIDENCE = 0.995  # of each interval: all twelve of them hold with 94%

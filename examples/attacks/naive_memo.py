@@ -6,9 +6,9 @@ from gallery import options, table
 from naive_memo_devices import memos, schemes
 from numpy.typing import NDArray
 
-from reticent.lab.baselines import NaiveMemo
-from reticent.lab.fleet import population
-from reticent.plots import COLOURS, panels
+from reticent_collector.plots import COLOURS, panels
+from reticent_lab.baselines import NaiveMemo
+from reticent_lab.fleet import population
 
 EPSILONS = (0.5, 1, 2, 5, 10)
 

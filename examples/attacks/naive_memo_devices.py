@@ -4,9 +4,9 @@ import numpy as np
 from gallery import DAY
 from numpy.typing import NDArray
 
-from reticent.lab.fleet import VectorisedFleet
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
 from reticent.plan import Metric, Plan
+from reticent_lab.fleet import VectorisedFleet
 
 BUCKETS = Buckets.even(1440, 32)  # of 45 minutes
 

@@ -5,10 +5,10 @@ from drawing import curves, publish, ticks
 from gallery import DAY, options, table
 from numpy.typing import NDArray
 
-from reticent.lab.fleet import VectorisedFleet
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.plots import panels
+from reticent_collector.plots import panels
+from reticent_lab.fleet import VectorisedFleet
 
 APPS, TOP, WINDOW = 20, 1440, 7
 BIT = OneBitMean(epsilon=1, max_value=TOP)

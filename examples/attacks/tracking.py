@@ -8,10 +8,11 @@ from drawing import curves, publish
 from gallery import DAY, options, table
 from numpy.typing import NDArray
 
-from reticent.lab.fleet import VectorisedFleet
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
-from reticent.plan import Answers, Metric, Plan, plan_tracking
-from reticent.plots import panels
+from reticent.plan import Answers, Metric, Plan
+from reticent_collector.plans import plan_tracking
+from reticent_collector.plots import panels
+from reticent_lab.fleet import VectorisedFleet
 
 BIT = OneBitMean(epsilon=1, max_value=1440)
 SIDE = HadamardBit(epsilon=1, buckets=Buckets.even(1440, 32))

@@ -1,5 +1,5 @@
 """
-A store in dictionaries, the smallest that keeps the laws of `reticent.stores.Store` (all but durability).
+A store in dictionaries, the smallest that keeps the laws of `reticent_collector.stores.Store` (all but durability).
 
     python examples/store/dict_store.py
 
@@ -13,7 +13,7 @@ from threading import RLock
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores import (
+from reticent_collector.stores import (
     Count,
     Key,
     Layout,
@@ -29,7 +29,7 @@ from reticent.stores import (
     State,
     latest,
 )
-from reticent.testing import check_store
+from reticent_collector.testing import check_store
 
 
 class DictBackend:

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.dashboard.conftest import Page
+from collector.tests.dashboard.conftest import Page
 
-from reticent import dashboard
-from reticent.collector import COOKIE, Collector
 from reticent.plan import Plan
-from reticent.stores import Key, create_key, open_store
+from reticent_collector import dashboard
+from reticent_collector.http import COOKIE, Collector
+from reticent_collector.stores import Key, create_key, open_store
 
 
 @pytest.fixture(scope="session")
 def page_of() -> Callable[[str], Any]:
-    """A page taken apart, as tests/dashboard does it."""
+    """A page taken apart, as collector/tests/dashboard does it."""
     return Page
 
 

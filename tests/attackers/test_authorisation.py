@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from reticent.collector import COOKIE, openapi_document
-from reticent.dashboard import assets
 from reticent.reports import to_json
+from reticent_collector.dashboard import assets
+from reticent_collector.http import COOKIE, openapi_document
 
 EVERYBODY = frozenset({"none", "wrong", "revoked", "ingest", "reader", "admin"})
 READERS = frozenset({"reader", "admin"})

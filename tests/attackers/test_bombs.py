@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent.collector import Limits, Wire
 from reticent.errors import PlanError
 from reticent.plan import Plan
 from reticent.reports import MAGIC, Verdict, record_width, to_json, to_packed
+from reticent_collector.http import Limits, Wire
 
 NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
 MEGABYTE = 1 << 20

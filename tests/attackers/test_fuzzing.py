@@ -17,9 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.shared.intake import Intake
 
-from reticent.collector import Batch, Wire
 from reticent.errors import PlanError, ReportError, ReticentError
-from reticent.plan import Plan, lint
+from reticent.plan import Plan
 from reticent.reports import (
     Report,
     Verdict,
@@ -31,6 +30,8 @@ from reticent.reports import (
     to_ndjson,
     to_packed,
 )
+from reticent_collector.http import Batch, Wire
+from reticent_collector.plans import lint
 
 NOW = 1_800_000_000.0
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from reticent.collector import COOKIE, Access, Ingest, Limits, ProblemError
-from reticent.stores import create_key, open_store
+from reticent_collector.http import COOKIE, Access, Ingest, Limits, ProblemError
+from reticent_collector.stores import create_key, open_store
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     class Fake:
         compare_digest, new = staticmethod(compare), staticmethod(hmac.new)
 
-    monkeypatch.setattr("reticent.collector.access.hmac", Fake)
+    monkeypatch.setattr("reticent_collector.http.access.hmac", Fake)
     return seen
 
 

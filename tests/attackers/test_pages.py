@@ -15,10 +15,10 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 import pytest
 
 from reticent.errors import PlanError
-from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.reports import Report, to_json
-from reticent.stores import Layout, RoundKey, create_key
+from reticent_collector.stores import Layout, RoundKey, create_key
+from reticent_lab.fleet import SdkFleet
 
 PAYLOADS = {
     "element": "<zzz yyy=1>zzz</zzz>",

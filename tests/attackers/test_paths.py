@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from reticent.dashboard import assets
+from reticent_collector.dashboard import assets
 
 ASSET = next(iter(assets()))
 

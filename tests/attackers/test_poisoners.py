@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from reticent.estimates import balance
-from reticent.lab.fleet import SdkFleet
 from reticent.mechanisms import hadamard_sign
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_packed
-from reticent.stores import RoundKey
+from reticent_collector.estimates import balance
+from reticent_collector.stores import RoundKey
+from reticent_lab.fleet import SdkFleet
 
 PACKED = "application/vnd.reticent.packed"
 HONEST, LIARS = 5400, 1350

@@ -24,16 +24,25 @@ import pyarrow
 import pytest
 from click.testing import CliRunner
 
-from reticent import dashboard
 from reticent.cli import command
-from reticent.collector import Collector
-from reticent.counts import HistogramCounts, MeanCounts, count_reports
-from reticent.estimates import estimate
-from reticent.frames import estimates_from_frame
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_json
-from reticent.results import Results
-from reticent.stores import FEW, CountsByTags, RoundKey, Step, create_key, folded, open_store, reports_of
+from reticent_collector import dashboard
+from reticent_collector.counts import HistogramCounts, MeanCounts, count_reports
+from reticent_collector.estimates import estimate
+from reticent_collector.http import Collector
+from reticent_collector.results import Results
+from reticent_collector.stores import (
+    FEW,
+    CountsByTags,
+    RoundKey,
+    Step,
+    create_key,
+    folded,
+    open_store,
+    reports_of,
+)
+from reticent_lake.frames import estimates_from_frame
 
 NOW = 1_763_640_000
 REPORTS = 48
@@ -402,7 +411,7 @@ def test_a_step_counts_all_that_was_counted_before(urls: Callable[[str], str]) -
 
 
 def test_a_step_that_would_keep_commits_waiting_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reticent.stores.round_store.MOST_STEP_BYTES", 10)
+    monkeypatch.setattr("reticent_collector.stores.round_store.MOST_STEP_BYTES", 10)
     plan, store = watched(LEAST), open_store("memory:")
     store.register(plan)
     key = RoundKey(plan.name, 1, plan.round_at(NOW))

@@ -15,10 +15,10 @@ from tests.shared.collectors import make_reports
 from reticent import Device
 from reticent.cli import command
 from reticent.device import Policy
-from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.reports import to_ndjson
-from reticent.stores import Layout, RoundKey, create_key, open_store
+from reticent_collector.stores import Layout, RoundKey, create_key, open_store
+from reticent_lab.fleet import SdkFleet
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 VALUES = np.random.default_rng(1).integers(0, 21600, 100).tolist()

@@ -174,7 +174,7 @@ def test_nothing_to_show_is_said(run: Any, tmp_path: Path) -> None:
 
 def test_a_store_that_was_never_used_has_no_estimates(run: Any, folder: Path) -> None:
     from reticent.plan import Plan
-    from reticent.stores import open_store
+    from reticent_collector.stores import open_store
 
     store = open_store("sqlite:///empty.db")
     store.register(Plan.load("plan.toml"))

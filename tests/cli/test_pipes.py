@@ -13,8 +13,8 @@ import click
 import pytest
 
 from reticent.cli import command, output
-from reticent.cli.relay import relay
-from reticent.cli.serve import serve
+from reticent_collector.cli.relay import relay
+from reticent_collector.cli.serve import serve
 
 STORE = ("--store", "sqlite:///reticent.db")
 VALUES = "individual,day,value\na,1,10\nb,1,20\n"

@@ -11,10 +11,10 @@ from math import cosh
 from pathlib import Path
 
 from reticent import Metric
-from reticent.estimates import expected_variance
-from reticent.lab.baselines import Laplace
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, Mechanism, OneBitMean
 from reticent.privacy import losses
+from reticent_collector.estimates import expected_variance
+from reticent_lab.baselines import Laplace
 
 ROOT = Path(__file__).parents[2]
 EXPLANATION = ROOT / "docs" / "explanation"

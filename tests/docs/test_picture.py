@@ -13,8 +13,10 @@ import pytest
 from scipy.stats import binom
 from tests.shared.browsers import chromium, needs_chromium
 
-from reticent import MeanCounts, Metric, estimate
+from reticent import Metric
 from reticent.mechanisms import SCALE, Flip, Grid, OneBitMean, RandomizedResponse
+from reticent_collector.counts import MeanCounts
+from reticent_collector.estimates import estimate
 
 PAGE = Path(__file__).parents[2] / "docs" / "_static" / "how-it-works.html"
 FALSE_ALARM = 1e-6  # of each comparison of a frequency with its law, were the draws fresh coins

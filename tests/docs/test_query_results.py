@@ -19,8 +19,8 @@ from tests.shared.postgres import PostgresServer
 
 from reticent.cli import command
 from reticent.plan import Plan
-from reticent.results import Results, write_results
-from reticent.stores import Layout, RoundKey, open_store
+from reticent_collector.results import Results, write_results
+from reticent_collector.stores import Layout, RoundKey, open_store
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "query-results.md").read_text()
@@ -166,7 +166,7 @@ def test_the_sql_alerts_for_grafana_fire_when_they_should_and_only_then(
     ]
     with database.transaction(force_rollback=True):
         changed = database.execute(
-            f"UPDATE reticent.results SET {newest_day} "  # noqa: S608
+            f"UPDATE reticent_collector.results SET {newest_day} "  # noqa: S608
             "WHERE every = 'day' AND start_time = (SELECT max(start_time) FROM reticent.daily) "
             f"AND segment = '{{}}' AND (kind = 'mean' OR {uid != 'changed'})"
         )

@@ -12,12 +12,12 @@ import click
 import pytest
 
 import reticent
-from reticent.cli.root import reticent as command
-from reticent.collector import Health, render_metrics
 from reticent.device.schema import TABLES
-from reticent.results import Results
-from reticent.stores import open_store
-from reticent.stores.sql_schema import POSTGRES_RECORDS, POSTGRES_TABLES
+from reticent_collector.cli.root import reticent as command
+from reticent_collector.http import Health, render_metrics
+from reticent_collector.results import Results
+from reticent_collector.stores import open_store
+from reticent_collector.stores.sql_schema import POSTGRES_RECORDS, POSTGRES_TABLES
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"

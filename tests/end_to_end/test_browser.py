@@ -24,7 +24,7 @@ pytestmark = needs_chromium
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str]]:
     """A collector on the store of a demo, behind keys: its address, a reader's and an ingest key."""
     folder = tmp_path_factory.mktemp("demo")
-    plan = str(files("reticent.lab").joinpath("demo.toml"))
+    plan = str(files("reticent_lab").joinpath("demo.toml"))
     store = f"sqlite:///{folder / 'collector.db'}"
     demo = ["demo", "--once", "--port", "0", "--devices", "500", "--rounds", "4", "--keep", str(folder)]
     assert CliRunner().invoke(command(), demo).exit_code == 0

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from reticent import Device
-from reticent.counts import count_reports
 from reticent.device import Policy
-from reticent.estimates import estimate
+from reticent_collector.counts import count_reports
+from reticent_collector.estimates import estimate
 
 DEVICES = 8
 

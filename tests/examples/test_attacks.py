@@ -19,9 +19,9 @@ import pytest
 from scipy.stats import binom
 
 from reticent.device import Device, Policy
-from reticent.lab.fleet import SdkFleet
 from reticent.mechanisms import Flip
 from reticent.testing import ManualClock
+from reticent_lab.fleet import SdkFleet
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "examples" / "attacks"

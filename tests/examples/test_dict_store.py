@@ -13,8 +13,8 @@ import pytest
 
 from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
-from reticent.stores import Appended, Backend, Layout, RoundKey, Store
-from reticent.testing import BrokenLawError, check_store
+from reticent_collector.stores import Appended, Backend, Layout, RoundKey, Store
+from reticent_collector.testing import BrokenLawError, check_store
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDER = EXAMPLES / "store"

@@ -1,7 +1,7 @@
 """
 State files with damage in every region: never another secret in silence, never a surprise for the host.
 
-`tests/device/test_statefile.py` has the kinds of files there are (fresh, foreign, locked, newer, broken as a
+`device/tests/device/test_statefile.py` has the kinds of files there are (fresh, foreign, locked, newer, broken as a
 whole); `test_disks.py` has full, locked and read-only disks. Here the damage is small and anywhere.
 """
 

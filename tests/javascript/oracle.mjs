@@ -1,16 +1,16 @@
 // Answers questions about the JavaScript device: a JSON list of [what, about] in, a list of answers out.
 
 import { readFileSync } from "node:fs";
-import { answer } from "../../devices/javascript/src/answer.js";
-import { Blake2b } from "../../devices/javascript/src/blake2b.js";
-import { fromHex, toHex } from "../../devices/javascript/src/bytes.js";
-import { Draws } from "../../devices/javascript/src/draws.js";
-import { Fraction } from "../../devices/javascript/src/fraction.js";
-import { epsilon, lifetimeLoss, ln, lossByWidth, lossOfReport, lossOfRound } from "../../devices/javascript/src/losses.js";
-import { OneBitMean } from "../../devices/javascript/src/mechanisms.js";
-import { readPlan } from "../../devices/javascript/src/plan.js";
-import { Policy } from "../../devices/javascript/src/policy.js";
-import { outcomeOf } from "../../devices/javascript/src/transport.js";
+import { answer } from "../../device-js/src/answer.js";
+import { Blake2b } from "../../device-js/src/blake2b.js";
+import { fromHex, toHex } from "../../device-js/src/bytes.js";
+import { Draws } from "../../device-js/src/draws.js";
+import { Fraction } from "../../device-js/src/fraction.js";
+import { epsilon, lifetimeLoss, ln, lossByWidth, lossOfReport, lossOfRound } from "../../device-js/src/losses.js";
+import { OneBitMean } from "../../device-js/src/mechanisms.js";
+import { readPlan } from "../../device-js/src/plan.js";
+import { Policy } from "../../device-js/src/policy.js";
+import { outcomeOf } from "../../device-js/src/transport.js";
 import { world } from "./harness.mjs";
 
 const plans = new Map();

@@ -4,8 +4,8 @@
 
 import * as promises from "node:fs/promises";
 import { readFileSync } from "node:fs";
-import { Device } from "../../devices/javascript/src/index.js";
-import { folderState } from "../../devices/javascript/src/node.js";
+import { Device } from "../../device-js/src/index.js";
+import { folderState } from "../../device-js/src/node.js";
 
 const { plan, folder, endpoint, key, now, values = {}, round, die = -1, segment = {} } = JSON.parse(process.argv[2]);
 let calls = 0;

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from tests.javascript.conftest import PACKAGE
 
-from reticent.lab.audit import Audit, CommandClient, audit
-from reticent.plan import Plan, export_plan
+from reticent.plan import Plan
+from reticent_collector.plans import export_plan
+from reticent_lab.audit import Audit, CommandClient, audit
 
 SAVES = Plan.load(Path(__file__).parents[2] / "examples" / "saves.toml")
 SAMPLED = Plan.from_toml(

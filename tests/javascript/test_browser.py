@@ -18,11 +18,12 @@ from tests.javascript.test_units import HEAD, METRIC
 from tests.shared.browsers import chromium, needs_chromium
 from tests.shared.collectors import in_thread, make_keys
 
-from reticent.collector import Collector
 from reticent.device import Device, Policy
-from reticent.plan import Plan, export_plan
+from reticent.plan import Plan
 from reticent.reports import from_json, to_json
-from reticent.stores import RoundKey, open_store
+from reticent_collector.http import Collector
+from reticent_collector.plans import export_plan
+from reticent_collector.stores import RoundKey, open_store
 
 pytestmark = needs_chromium
 

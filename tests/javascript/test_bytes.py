@@ -15,8 +15,9 @@ from tests.javascript.conftest import Ask
 from tests.javascript.random_plans import random_plan
 
 from reticent.device import SecretDraws, answer
-from reticent.plan import Plan, export_plan
+from reticent.plan import Plan
 from reticent.reports import to_json
+from reticent_collector.plans import export_plan
 
 VECTORS_FOLDER = Path(__file__).parents[1] / "vectors"
 VECTORS: dict[str, Any] = json.loads((VECTORS_FOLDER / "device.json").read_text())

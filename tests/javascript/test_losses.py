@@ -13,8 +13,9 @@ from tests.javascript.conftest import PACKAGE, Ask
 from tests.javascript.random_plans import random_plan
 
 from reticent.device import Policy
-from reticent.plan import Plan, export_plan, privacy_card
+from reticent.plan import Plan, privacy_card
 from reticent.privacy import loss_by_width
+from reticent_collector.plans import export_plan
 
 LIMITS = {
     "max_epsilon": "maxEpsilon", "max_round": "maxRound", "max_lifetime": "maxLifetime",

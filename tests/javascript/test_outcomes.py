@@ -12,8 +12,9 @@ from tests.javascript.test_units import PLANS
 
 from reticent.device import Accepted, Device, Outcome, Policy, Rejected
 from reticent.device.transport import outcome
-from reticent.plan import Plan, export_plan
+from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
+from reticent_collector.plans import export_plan
 
 CODES = ("late", "unknown_plan", "not_found", "method_not_allowed", "<script>")
 TEXTS = ("", "<html>", "null", "[]", '{"code": 7}', *(f'{{"code": "{code}"}}' for code in CODES))

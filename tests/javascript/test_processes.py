@@ -13,7 +13,8 @@ import pytest
 from tests.javascript.conftest import HERE
 from tests.javascript.test_units import USAGE
 
-from reticent.plan import Plan, export_plan
+from reticent.plan import Plan
+from reticent_collector.plans import export_plan
 
 HOUR = 3600
 FIRST = 500_000

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from tests.javascript.conftest import HERE, PACKAGE
 
-from reticent.plan import Plan, export_plan
+from reticent.plan import Plan
+from reticent_collector.plans import export_plan
 
 METRIC = """
 [metrics.{name}]

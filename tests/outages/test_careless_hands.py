@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 from tests.shared.collectors import Service, in_thread, make_keys, make_reports, usage
 
-from reticent.collector import Collector
 from reticent.plan import Plan
 from reticent.reports import Report, to_ndjson
-from reticent.stores import Layout, RoundKey, StoreGoneError, create_key, open_store
+from reticent_collector.http import Collector
+from reticent_collector.stores import Layout, RoundKey, StoreGoneError, create_key, open_store
 
 PLAN = Plan.from_toml(usage())
 
@@ -125,7 +125,7 @@ def test_nothing_is_acknowledged_once_the_files_are_not_those_that_were_opened(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("reticent.collector.log.quiet", False)
+    monkeypatch.setattr("reticent_collector.http.log.quiet", False)
     path = tmp_path / "data" / "store.db"
     store = open_store(f"sqlite:///{path}")
     with in_thread(Collector([PLAN], store)) as service:

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from tests.shared.collectors import Service, in_thread, make_keys, make_reports, usage
 
-from reticent.collector import Collector
 from reticent.plan import Plan
 from reticent.reports import Report
-from reticent.stores import RoundKey, open_store
+from reticent_collector.http import Collector
+from reticent_collector.stores import RoundKey, open_store
 
 PLAN = Plan.from_toml(usage())
 
@@ -77,7 +77,7 @@ def test_nothing_is_acknowledged_once_what_was_acknowledged_is_gone(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("reticent.collector.log.quiet", False)
+    monkeypatch.setattr("reticent_collector.http.log.quiet", False)
     lake = tmp_path / "lake"
     with in_thread(Collector([PLAN], open_store(f"lake:///{lake}"))) as service:
         shutil.copytree(lake, lake.with_name("backup"))

@@ -17,18 +17,18 @@ from tests.shared.clients import by_round
 from tests.shared.collectors import Service, in_thread, make_reports, usage
 
 from reticent import Device
-from reticent.collector import Collector, SteadyClock
 from reticent.device import Policy
 from reticent.plan import Plan
-from reticent.stores import RoundKey, open_store
 from reticent.testing import ManualClock
+from reticent_collector.http import Collector, SteadyClock
+from reticent_collector.stores import RoundKey, open_store
 
 DAYS = 3 * 86_400.0
 
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reticent.collector.log.quiet", True)
+    monkeypatch.setattr("reticent_collector.http.log.quiet", True)
 
 
 class Clocks:
@@ -141,8 +141,8 @@ SHIM = """
 import time
 machine = time.time
 time.time = lambda: machine() + float(open({!r}).read())
-import reticent.cli.serve
-reticent.cli.serve.SEAL_SECONDS = 0.05
+import reticent_collector.cli.serve
+reticent_collector.cli.serve.SEAL_SECONDS = 0.05
 """
 
 

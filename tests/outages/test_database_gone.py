@@ -22,10 +22,10 @@ from tests.shared.clients import Client, at_work, check_all_counted
 from tests.shared.collectors import Service, in_thread, make_reports, usage
 from tests.shared.postgres import PostgresServer
 
-from reticent.collector import Collector
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores import Layout, PostgresBackend, RoundKey, open_store
+from reticent_collector.http import Collector
+from reticent_collector.stores import Layout, PostgresBackend, RoundKey, open_store
 
 A_MINUTE = pytest.param(60.0, marks=[pytest.mark.soak, pytest.mark.timeout(600)])
 
@@ -34,9 +34,9 @@ A_MINUTE = pytest.param(60.0, marks=[pytest.mark.soak, pytest.mark.timeout(600)]
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores that give up soon: 0.5 s for a statement, 0.25 more, and the least that libpq takes to connect."""
     monkeypatch.setattr(PostgresBackend, "statement_seconds", 0.5)
-    monkeypatch.setattr("reticent.stores.postgres._MARGIN_SECONDS", 0.25)
-    monkeypatch.setattr("reticent.stores.postgres._CONNECT_SECONDS", 2)
-    monkeypatch.setattr("reticent.stores.postgres._REFUSED_SECONDS", 0.5)
+    monkeypatch.setattr("reticent_collector.stores.postgres._MARGIN_SECONDS", 0.25)
+    monkeypatch.setattr("reticent_collector.stores.postgres._CONNECT_SECONDS", 2)
+    monkeypatch.setattr("reticent_collector.stores.postgres._REFUSED_SECONDS", 0.5)
 
 
 def check_came_back(clients: list[Client], back: float, outage: float) -> float:
@@ -132,7 +132,7 @@ def test_a_collector_that_stands_still_does_not_keep_others_from_sealing(
     other, key = open_store(url), RoundKey(plan.name, plan.version, 7)
     other.register(plan)
     other.append({key: b"".join(map(Layout(plan).pack, make_reports(plan, 7, 10)))})
-    monkeypatch.setattr("reticent.stores.postgres._IDLE_SECONDS", 0.3)
+    monkeypatch.setattr("reticent_collector.stores.postgres._IDLE_SECONDS", 0.3)
     still = PostgresBackend(url)
 
     def hold_the_round() -> None:
@@ -291,7 +291,7 @@ def test_a_start_waits_for_its_database(
 
 OPENING = """
 import os, signal, weakref
-import reticent.stores
+import reticent_collector.stores
 
 class Thing:
     pass
@@ -307,7 +307,7 @@ def open_store(url):
     del thing  # exceptions of a callback are ignored, as are those in the middle of an import
     os._exit(7)
 
-reticent.stores.open_store = open_store
+reticent_collector.stores.open_store = open_store
 from reticent.cli import main
 main()
 """

@@ -21,7 +21,7 @@ from tests.shared.postgres import PostgresServer
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores import RoundKey, open_store
+from reticent_collector.stores import RoundKey, open_store
 
 STORES = {"sqlite": "sqlite:///{}/store.db", "lake": "lake:///{}/lake"}
 

@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 from tests.shared import collectors
 
-from reticent.collector import Limits
 from reticent.reports import to_json
-from reticent.stores import open_store
+from reticent_collector.http import Limits
+from reticent_collector.stores import open_store
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc about another process")
 READ_TIMEOUT = 2

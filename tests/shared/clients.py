@@ -16,10 +16,10 @@ from http.client import HTTPException
 import pytest
 from tests.shared.collectors import Answer, Service, make_reports
 
-from reticent.counts import Counts, count_reports
 from reticent.plan import Plan
 from reticent.reports import Report, to_json, to_ndjson, to_packed
-from reticent.stores import RoundKey, open_store
+from reticent_collector.counts import Counts, count_reports
+from reticent_collector.stores import RoundKey, open_store
 
 CLIENTS = 4
 MANY = pytest.param(int(os.environ.get("KILLS", "100")), marks=[pytest.mark.soak, pytest.mark.timeout(1800)])

@@ -23,10 +23,10 @@ from typing import Any
 from tests.shared.forked import Forked
 from tests.shared.reports import any_answers
 
-from reticent.collector import Limits, make_server
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_json
-from reticent.stores import create_key, open_store
+from reticent_collector.http import Limits, make_server
+from reticent_collector.stores import create_key, open_store
 
 USAGE = """
 min_reports = 1

@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Mapping
 from importlib import import_module
 
-LOADED = ("reticent.collector", "reticent.dashboard", "reticent.stores")
+LOADED = ("reticent_collector.http", "reticent_collector.dashboard", "reticent_collector.stores")
 
 
 class Forked:
@@ -112,7 +112,7 @@ def fork_on_demand(questions: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(question["env"])
     sys.argv = ["reticent", *question["arguments"]]
-    sys.modules["reticent.cli.serve"].__dict__["SEAL_SECONDS"] = question["seal_seconds"]
+    sys.modules["reticent_collector.cli.serve"].__dict__["SEAL_SECONDS"] = question["seal_seconds"]
 
 
 if __name__ == "__main__":
@@ -121,7 +121,7 @@ if __name__ == "__main__":
         for module in pkgutil.iter_modules(import_module(name).__path__, f"{name}."):
             if not module.name.endswith(".lake"):  # pyarrow starts a thread
                 import_module(module.name)
-    import_module("reticent.cli.root")
+    import_module("reticent_collector.cli.root")
     assert os.listdir("/proc/self/task") == [str(os.getpid())], "a thread is not forked"
     fork_on_demand(socket.socket(fileno=int(sys.argv[1])))
     sys.exit(import_module("reticent.cli").main())

@@ -11,8 +11,8 @@ import pytest
 from tests.shared.writers import KEY
 
 from reticent.plan import Plan
-from reticent.stores import RoundStore, open_store
-from reticent.stores.lake import Engine, Files, LakeBackend
+from reticent_collector.stores import RoundStore, open_store
+from reticent_lake.store import Engine, Files, LakeBackend
 
 NEW = range(1000, 1040)
 """What a collector appends while something happens."""

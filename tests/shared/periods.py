@@ -8,11 +8,11 @@ from math import hypot, sqrt
 
 import numpy as np
 
-from reticent.estimates import Estimate, estimate
-from reticent.lab.fleet import VectorisedFleet
 from reticent.plan import Plan
-from reticent.results import Result, Results
-from reticent.stores import CountsByTags, RoundInfo, RoundKey
+from reticent_collector.estimates import Estimate, estimate
+from reticent_collector.results import Result, Results
+from reticent_collector.stores import CountsByTags, RoundInfo, RoundKey
+from reticent_lab.fleet import VectorisedFleet
 
 METRICS = """
 min_reports = 1

@@ -18,7 +18,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from reticent.stores import open_store
+from reticent_collector.stores import open_store
 
 NOBODY = 65534
 

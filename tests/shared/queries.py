@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from reticent.estimates import estimate
-from reticent.frames import to_arrow
 from reticent.plan import Plan
 from reticent.reports import Report
-from reticent.stores import folded
+from reticent_collector.estimates import estimate
+from reticent_collector.stores import folded
+from reticent_lake.frames import to_arrow
 
 
 def raw(reports: list[Report], plan: Plan) -> pa.Table:

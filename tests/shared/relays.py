@@ -21,10 +21,10 @@ from tests.shared.collectors import (
     usage,
 )
 
-from reticent.collector import Client, Relay, Wire
 from reticent.plan import Plan
 from reticent.reports import Report
-from reticent.stores import RoundKey
+from reticent_collector.http import Client, Relay, Wire
+from reticent_collector.stores import RoundKey
 
 PLANS = [Plan.from_toml(text) for text in (usage(1), usage(2), BARE, SAMPLED)]
 PLAN = PLANS[0]

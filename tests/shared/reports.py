@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from reticent.counts import count_reports
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits
-from reticent.stores import CountsByTags, Layout, RoundKey, open_store
+from reticent_collector.counts import count_reports
+from reticent_collector.stores import CountsByTags, Layout, RoundKey, open_store
 
 HEAD = 'min_reports = 1\n[plan]\nname = "{name}"\nversion = 1\nround = "1h"\n'
 MEAN = '[metrics.{name}]\nkind = "mean"\nunit = "minute"\nmax_value = 60\nepsilon = 1.0\n'

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 
-from reticent.stores import RoundKey, Store
+from reticent_collector.stores import RoundKey, Store
 
 KEY = RoundKey("small", 1, 7)
 """A round of the fixture `plan` of tests/stores, which has one mean: a record is an id and a byte."""
@@ -21,7 +21,7 @@ def group(start: int, size: int, bits: bytes = b"\x80") -> bytes:
 
 WRITER = """
 import sys
-from reticent.stores import RoundKey, open_store
+from reticent_collector.stores import RoundKey, open_store
 store, start = open_store(sys.argv[1]), int(sys.argv[2])
 key = RoundKey("small", 1, 7)
 for number in range(start, start + 100_000):

@@ -12,10 +12,10 @@ from typing import Any
 
 from tests.simulator.world import PLANS, START, Files, files_of, put_files
 
-from reticent.collector import Collector, CollectorProtocol, Connections, seal_due
 from reticent.errors import StoreError
-from reticent.stores import Appended, Count, RoundKey, RoundStore, SqliteBackend
 from reticent.testing import ManualClock
+from reticent_collector.http import Collector, CollectorProtocol, Connections, seal_due
+from reticent_collector.stores import Appended, Count, RoundKey, RoundStore, SqliteBackend
 
 
 class WatchedBackend(SqliteBackend):

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.simulator.machine import System
 
-from reticent.collector import Committer
 from reticent.device import Answer, HttpTransport, Outcome, StateFile, answer
 from reticent.reports import from_json, to_json
-from reticent.stores import Appended, IdSet, OpenRound, RoundStore
+from reticent_collector.http import Committer
+from reticent_collector.stores import Appended, IdSet, OpenRound, RoundStore
 
 
 def budget(examples: int, steps: int = 30, *, to_fail: bool = False) -> settings:

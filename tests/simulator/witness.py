@@ -21,9 +21,9 @@ from tests.simulator.phone import Phone
 from tests.simulator.service import Service
 from tests.simulator.world import PLANS
 
-from reticent.counts import count_reports
 from reticent.reports import Report, from_json, to_json
-from reticent.stores import Layout, RoundKey
+from reticent_collector.counts import count_reports
+from reticent_collector.stores import Layout, RoundKey
 
 LAYOUTS = {plan.version: Layout(plan) for plan in PLANS}
 

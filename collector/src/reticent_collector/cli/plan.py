@@ -1,0 +1,255 @@
+"""`reticent plan check`, `diff` and `export`: a plan before it ships."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from reticent.errors import PlanError
+from reticent.mechanisms import Flip
+from reticent.plan import Answers, Metric, Plan, PrivacyCard, Problem, privacy_card
+from reticent.plan.card import duration, share
+from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, Losses, printed
+from reticent_collector.cli.options import confidence_option, input_file
+from reticent_collector.cli.output import as_json, console, counted, figure, found_problems, print_json, table
+from reticent_collector.plans import diff as diff_plans
+from reticent_collector.plans import export_plan, lint, lint_succession, plan_tracking
+
+WEEK = 7 * 86_400
+POOR = 0.05
+"""A half-width above this part of the range suggests another design."""
+
+
+@click.group(short_help="Check, compare or export plans.")
+def plan() -> None:
+    """Check a plan before it ships, compare two versions, or write one for other devices."""
+
+
+@plan.command(short_help="Show problems, privacy loss and accuracy of a plan.")
+@click.argument("path", metavar="PLAN", type=input_file)
+@click.option("--devices", type=click.IntRange(1, 10**12), default=100_000, show_default=True, metavar="N",
+              help="Number of devices that answer a round.")  # fmt: skip
+@confidence_option
+@click.option("--rounds", type=click.IntRange(1, 10**9), metavar="N",
+              help="Rounds in each of any two histories; a year when left out.")  # fmt: skip
+@click.option(
+    "--previous", type=input_file, metavar="PLAN", help="The version before: refuse silent changes."
+)
+@as_json
+def check(
+    path: Path, devices: int, confidence: float, rounds: int | None, previous: Path | None, as_json: bool
+) -> None:
+    """
+    Show every problem of PLAN, the privacy loss of a device, and the expected accuracy of the estimates.
+
+    \b
+    Example:
+      reticent plan check examples/plan.toml --devices 1000000
+
+    Exit code 3 when the plan breaks a rule; warnings alone leave it at 0.
+    """
+    plan: Plan | None = None
+    try:
+        plan = Plan.load(path)
+    except PlanError as error:
+        problems = [problem for problem in error.problems if isinstance(problem, Problem)]
+    else:
+        problems = lint_succession(Plan.load(previous), plan) if previous else []
+        problems += lint(plan, datetime.now(UTC).date(), devices)
+    card = privacy_card(plan, rounds) if plan else None
+    answer: dict[str, Any] = {"metrics": {}, "groups": {}, "loss": None}
+    if plan and card:
+        answer = _answer(plan, card, devices, confidence)
+    if as_json:
+        print_json({**answer, "problems": [problem.to_dict() for problem in problems]})
+    else:
+        screen = console(markup=False)
+        _print_problems(screen, path, problems)
+        if plan and card:
+            _print_card(screen, plan, card, answer)
+            _print_widths(screen, plan, answer)
+    if any(problem.severity == "error" for problem in problems):
+        found_problems()
+
+
+@plan.command(short_help="Show what changes from one plan to another.")
+@click.argument("before", metavar="BEFORE", type=input_file)
+@click.argument("after", metavar="AFTER", type=input_file)
+@as_json
+def diff(before: Path, after: Path, as_json: bool) -> None:
+    """
+    Show what changes from plan BEFORE to plan AFTER, and whether devices draw remembered answers again.
+
+    \b
+    Example:
+      reticent plan diff plan-v1.toml plan-v2.toml
+
+    Exit code 3 when AFTER may not follow BEFORE (changed parameters under the same version).
+    """
+    old, new = Plan.load(before), Plan.load(after)
+    difference = diff_plans(old, new)
+    problems = lint_succession(old, new)
+    if as_json:
+        print_json({**difference.to_dict(), "problems": [problem.to_dict() for problem in problems]})
+    else:
+        screen = console(markup=False)
+        _print_problems(screen, after, problems)
+        for change in difference.changes:
+            screen.print(f"{change.where}: {change.message}")
+            if change.new_answers:
+                answers = f"new answers ({', '.join(change.new_answers)})"
+                more = f"up to {printed(change.loss)} more same-pattern loss"
+                screen.print(f"  {answers}: {more}", style="yellow")
+            if change.figures:
+                screen.print(f"  losses: {_moved(change.figures)}", style="yellow")
+        added = f"New answers add up to {printed(difference.lifetime_added)} to the same-pattern loss."
+        screen.print(added if difference.new_answers else "No remembered answer is drawn again.")
+        if difference.figures:
+            screen.print(f"Losses of the whole plan: {_moved(difference.figures)}.")
+    if problems:
+        found_problems()
+
+
+@plan.command(short_help="Write a plan as JSON for devices in other languages.")
+@click.argument("path", metavar="PLAN", type=input_file)
+def export(path: Path) -> None:
+    """
+    Write PLAN as JSON for devices in other languages, with every threshold as an integer.
+
+    \b
+    Example:
+      reticent plan export examples/plan.toml
+    """
+    print_json(export_plan(Plan.load(path)))
+
+
+def _moved(figures: Mapping[str, tuple[float, float]]) -> str:
+    return ", ".join(
+        f"{CLAIMS[name].title} {printed(before)} → {printed(after)}"
+        for name, (before, after) in figures.items()
+    )
+
+
+def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> dict[str, Any]:
+    metrics = {}
+    for metric in plan.metrics:
+        other, rival = metric.mechanism.alternative, None
+        if other is not None:  # the same histogram by the other mechanism, to compare with
+            rival = _described(plan, replace(metric, mechanism=other), card.rounds, devices, confidence)
+        described = _described(plan, metric, card.rounds, devices, confidence)
+        metrics[metric.name] = {**described, "unit": metric.unit, "alternative": rival}
+    return {
+        "plan": plan.name,
+        "version": plan.version,
+        "devices": devices,
+        "confidence": confidence,
+        "metrics": metrics,
+        "groups": {name: {"loss": asdict(loss)} for name, loss in card.groups.items()},
+        "rounds": card.rounds,
+        "min_reports": plan.min_reports,
+        "loss": _loss(plan, card.loss),
+        "windows": card.windows,
+        "tracking": asdict(plan_tracking(plan, devices)),
+    }
+
+
+def _loss(plan: Plan, loss: Losses) -> dict[str, float]:
+    return asdict(loss) | ({"window": loss.round} if plan.answers.sampled else {})
+
+
+def _described(plan: Plan, metric: Metric, rounds: int, devices: int, confidence: float) -> dict[str, object]:
+    from reticent_collector.estimates import expected_half_width, paper_bound
+
+    alone = replace(plan, metrics=(metric,), groups=(), answers=Answers(plan.answers.window))
+    answering = max(1, devices * plan.asked // len(plan.metrics))  # in a round; if sampled, in a window
+    return {
+        "kind": metric.kind,
+        "mechanism": metric.mechanism.title,
+        "loss": _loss(plan, privacy_card(alone, rounds).metrics[metric.name]),
+        "half_width": expected_half_width(metric, answering, confidence),
+        "paper_bound": paper_bound(metric, answering, confidence),
+    }
+
+
+def _print_problems(screen: Console, path: Path, problems: list[Problem]) -> None:
+    for problem in problems:
+        style = "red" if problem.severity == "error" else "yellow"
+        screen.print(Text.assemble((problem.severity, style), f" {path.name}: {problem}"))
+    errors = sum(problem.severity == "error" for problem in problems)
+    if errors:
+        screen.print(f"\n{counted(errors, 'problem')} to fix before this plan can be used.")
+    elif problems:
+        screen.print()
+
+
+def _print_card(screen: Console, plan: Plan, card: PrivacyCard, answer: Mapping[str, Any]) -> None:
+    heads = [
+        head.replace(" moved by", " moved\nby").replace("two histories, ", "two\nhistories, ")
+        for head in card.columns.values()
+    ]
+    screen.print(f"Privacy loss of {plan.name} (version {plan.version}), rounded up", style="bold")
+    rows = [(name, *card.figures(loss)) for name, loss in card.metrics.items()]
+    rows += [(f"  group {name}", *card.figures(together)) for name, together in card.groups.items()]
+    losses_table = table("", *heads, rows=rows)
+    losses_table.add_section()
+    losses_table.add_row("whole plan", *card.figures(card.loss))
+    screen.print(losses_table)
+    width = max(len(title) for title, _ in card.scopes)
+    scopes = [f"  {title:{width}}  {scope}" for title, scope in card.scopes]
+    matched = share(answer["tracking"]["many_rounds"])
+    tracked = CLAIMS["tracking"].sentence.format(devices=f"{answer['devices']:,}", share=matched)
+    screen.print(
+        "\n".join(["", MEANING, *scopes, NOT_COVERED, "See docs/explanation/not-protected.md."]), style="dim"
+    )
+    screen.print(f"\n{tracked}\n{_otherwise(plan, card)}")
+
+
+def _otherwise(plan: Plan, card: PrivacyCard) -> str:
+    """The losses of the other kind of answers."""
+    rounds = card.rounds
+    if card.window is not None:
+        other = privacy_card(replace(plan, answers=Answers(), metrics=_with_flip(plan, Flip("0.2"))), rounds)
+        return (
+            f"Remembered answers with flip 0.2: {printed(other.constant)} for a constant device, "
+            f"{printed(other.lifetime)} same pattern, {printed(other.any_history)} any two histories."
+        )
+    window = max(1, WEEK // plan.round_seconds)
+    other = privacy_card(replace(plan, answers=Answers(window), metrics=_with_flip(plan, Flip(0))), rounds)
+    length = duration(window * plan.round_seconds)
+    return (
+        f"Sampled answers, one report in {length}: {printed(other.window or 0)} in a window, "
+        f"{printed(other.any_history)} any two histories, {card.time}."
+    )
+
+
+def _with_flip(plan: Plan, flip: Flip) -> tuple[Metric, ...]:
+    return tuple(replace(metric, flip=flip) for metric in plan.metrics)
+
+
+def _print_widths(screen: Console, plan: Plan, answer: Mapping[str, Any]) -> None:
+    of_what = f"{'window' if plan.answers.sampled else 'round'} with {answer['devices']:,} devices"
+    widths = table(
+        f"{answer['confidence']:.0%} half-width", "mechanism", "at worst", "of range", "paper's bound",
+        title=f"\nExpected accuracy per {of_what}",
+    )  # fmt: skip
+    poor = False
+    for metric in plan.metrics:
+        described, is_mean = answer["metrics"][metric.name], metric.kind == "mean"
+        top = float(metric.max_value) if is_mean else 1.0
+        unit = f" {metric.unit}" if is_mean and metric.unit else ""
+        poor |= described["half_width"] / top > POOR
+        for label, one in ((metric.name, described), ("  instead", described["alternative"])):
+            if one is not None:
+                half = one["half_width"]
+                bound = f"±{figure(one['paper_bound'])}"
+                widths.add_row(label, one["mechanism"], f"±{figure(half)}{unit}", f"{half / top:.2%}", bound)
+    screen.print(widths)
+    if poor:
+        screen.print("\nreticent design helps to choose epsilon, flip and mechanism for a half-width.")

@@ -1,0 +1,346 @@
+"""`reticent serve`: the collector."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import signal
+import socket
+import sys
+import time
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from reticent.errors import ParameterError, ReticentError
+from reticent.plan import Plan
+from reticent_collector.cli.options import (
+    Decorator,
+    check_free,
+    input_file,
+    store_option,
+    together,
+    variables,
+)
+from reticent_collector.cli.output import plain_faults
+
+if TYPE_CHECKING:
+    from reticent_collector.http import Worker
+    from reticent_collector.stores import RoundStore
+
+CONFIG = "reticent.config"
+"""Where a context keeps the settings file, and its keys by the names of parameters."""
+WAIT_LOGGED_SECONDS = 5.0
+"""Between two log lines while waiting for a database."""
+SEAL_SECONDS = 2.0
+"""Between two looks for rounds to seal."""
+
+
+def listening(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, int]:
+    """Of --listen: a host and a port."""
+    from reticent_collector.http import parse_listen
+
+    try:
+        return parse_listen(text)
+    except ParameterError as error:
+        raise click.BadParameter(f"expected {error.expected}, {error.hint}; got {text}.") from None
+
+
+def _rate(context: click.Context, parameter: click.Parameter, rate: float) -> float:
+    if 0 < rate < 1:
+        raise click.BadParameter(f"expected 0 or at least 1 report a second, got {rate:g}.")
+    return rate
+
+
+def page_origins(
+    context: click.Context, parameter: click.Parameter, origins: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Of --allow-origin: origins as browsers write them."""
+    for origin in origins:
+        if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?", origin):
+            raise click.BadParameter(
+                f"expected an origin such as https://app.example.org, without a path; got {origin}."
+            )
+    return origins
+
+
+def tls_files(certificate: str | None, key: str | None) -> tuple[str, str] | None:
+    """The two files, if they were given and belong together; checked before anything else starts."""
+    from reticent_collector.http import tls_context
+
+    if not certificate or not key:
+        if certificate or key:
+            raise click.UsageError("--tls-cert and --tls-key go together.")
+        return None
+    try:
+        tls_context(certificate, key)
+    except (OSError, ValueError):
+        raise ReticentError(
+            f"{certificate}, {key}: expected a certificate and its key in PEM, the key without a "
+            "password.\n  Hint: reticent doctor --tls-cert FILE --tls-key FILE checks them"
+        ) from None
+    return certificate, key
+
+
+def _config(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
+    """Of --config: the values in the file become the defaults of the options."""
+    if path is None:
+        return
+    try:
+        table = tomllib.loads(path.read_text())
+    except ValueError as error:
+        raise ReticentError(f"{path}: expected TOML: {error}.") from None
+    known = {"plans" if isinstance(one, click.Argument) else one.opts[0][2:]: one
+             for one in context.command.params if one.expose_value}  # fmt: skip
+    context.default_map = {}
+    context.meta[CONFIG] = path, {str(option.name): key for key, option in known.items()}
+    for key, value in table.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(known)}"
+            raise ReticentError(f"{path}: {key}: there is no such setting.\n  Hint: {hint}")
+        option = known[key]
+        several = option.multiple or option.nargs == -1
+        flag = isinstance(option, click.Option) and option.is_flag
+        expected = "true or false" if flag else "a list of strings" if several else "a string or a number"
+        if flag:
+            fits = isinstance(value, bool)
+        elif several:
+            fits = isinstance(value, list) and all(isinstance(part, str) for part in value)
+        else:
+            fits = isinstance(value, str | int | float) and not isinstance(value, bool)
+        if not fits:
+            raise ReticentError(f"{path}: {key}: expected {expected}, got {value!r}.")
+        context.default_map[str(option.name)] = value if flag or several else str(value)
+
+
+def address(host: str, port: int, tls: object) -> str:
+    """
+    Where a server listens.
+
+    >>> address("::1", 8000, None)
+    'http://[::1]:8000'
+    """
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class Configured(click.Command):
+    """A value that came from the settings file is refused with the file and the setting, not with an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            name = str(error.param.name) if error.param else ""
+            if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT_MAP:
+                raise
+            path, settings = ctx.meta[CONFIG]
+            raise click.UsageError(f"{path}: {settings[name]}: {error.message}", ctx) from None
+
+
+def server_options(listen: str) -> Decorator:
+    """Of verbs that listen, by default on `listen`."""
+    file: dict[str, Any] = {"type": click.Path(exists=True, dir_okay=False), "metavar": "FILE"}
+    return together(
+        click.option("--listen", default=listen, show_default=True, metavar="HOST:PORT", callback=listening,
+                     help="Where to listen; port 0 is any that is free."),
+        click.option("--tls-cert", **file, help="Certificate for HTTPS, in PEM."),
+        click.option("--tls-key", **file, help="Its private key, in PEM, without a password."),
+        click.option("--max-connections", type=click.IntRange(1), default=10_000, show_default=True, metavar="N",
+                     help="Connections at a time; fewer where the system allows fewer open files."),
+        click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", callback=page_origins,
+                     help="Pages of this origin may send reports; may be repeated."),
+    )  # fmt: skip
+
+
+@variables("RETICENT")
+@click.command(short_help="Take reports, seal rounds, show estimates.", cls=Configured)
+@click.argument("plans", metavar="PLAN...", nargs=-1, required=True, envvar="RETICENT_PLANS", type=input_file)
+@click.option("--config", is_eager=True, expose_value=False, callback=_config,
+              type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+              help="A TOML file with any of these options, such as workers = 2, and with plans = [...].")  # fmt: skip
+@store_option
+@server_options("127.0.0.1:8000")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, metavar="N",
+              help="Processes that share the port; several on PostgreSQL or a lake only.")  # fmt: skip
+@click.option("--behind-proxy", is_flag=True,
+              help="An HTTPS proxy is in front: needs keys, and marks cookies secure.")  # fmt: skip
+@click.option("--max-body", type=click.IntRange(1024), default=16 << 20, show_default=True, metavar="BYTES",
+              help="Largest body of a request.")  # fmt: skip
+@click.option("--max-batch", type=click.IntRange(1), default=200_000, show_default=True, metavar="N",
+              help="Most reports in a batch.")  # fmt: skip
+@click.option("--read-timeout", type=click.FloatRange(0.1), default=20.0, show_default=True, metavar="SECONDS",
+              help="How long a request may take to arrive.")  # fmt: skip
+@click.option("--rate", type=click.FloatRange(0), default=0.0, show_default=True, metavar="N", callback=_rate,
+              help="Reports per second and key, at least 1; 0 is no limit.")  # fmt: skip
+@click.option("--queue", type=click.IntRange(1), default=1_000_000, show_default=True, metavar="N",
+              help="Most reports that may wait for a commit.")  # fmt: skip
+@click.option("--seal/--no-seal", "seals", default=True, show_default=True,
+              help="Seal rounds that are over; --no-seal where another process seals them.")  # fmt: skip
+@click.option("--clock-skew", type=click.FloatRange(0), default=300.0, show_default=True, metavar="SECONDS",
+              help="How much a device's clock may run fast.")  # fmt: skip
+@click.option("--public", "public", multiple=True, metavar="NAME",
+              help="Show the results of this plan without a key, at /public; may be repeated; "
+                   "all is every PLAN.")  # fmt: skip
+@click.option("--wait-for-database", type=click.FloatRange(0), default=60.0, show_default=True, metavar="SECONDS",
+              help="How long to wait for a PostgreSQL server that is not reachable yet.")  # fmt: skip
+def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) -> None:
+    """
+    Take reports, seal rounds, and show estimates: the collector, for each PLAN.
+
+    Every option can be set by an environment variable, such as RETICENT_STORE for --store, or in the file of
+    --config. The command line comes first, then the environment, then the file. Listening beyond this machine
+    needs keys: reticent keys create.
+
+    \b
+    Example:
+      reticent serve examples/plan.toml --store sqlite:///reticent.db --listen 127.0.0.1:8000
+    """
+    # Nothing is imported here that starts threads: workers are forked from this process.
+    from reticent_collector.http import Supervisor, bind, inherited, shown
+
+    listeners, options = inherited(), SimpleNamespace(**settings)
+    if not listeners:
+        check_free(*listen, "--listen")
+    if workers == 1:
+        sys.exit(_serve(store, listen, listeners, None, options))
+    if store.startswith(("sqlite:", "memory:")):
+        raise ReticentError(
+            f"--workers {workers}: one process writes a SQLite file.\n"
+            "  Hint: leave --workers out, or give a --store of postgresql:// or lake://"
+        )
+    listeners = listeners or bind(*listen)
+    scheme = "https" if options.tls_cert else "http"
+
+    def work(worker: Worker) -> int:
+        try:
+            with plain_faults():
+                return _serve(store, listen, worker.listeners, worker, options)
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+
+    def started() -> None:
+        click.echo(f"Listening on {scheme}://{shown(listeners[0])}", err=True)
+
+    sys.exit(Supervisor(workers, listeners, work, started).run())
+
+
+def _opened(url: str, seconds: float) -> RoundStore[Any]:
+    """
+    The store, once its database is reachable; SIGTERM ends the process, also a container's first one.
+
+    At once, not with an exception: one that is raised in the middle of an import or a callback is lost or leaves a
+    lock behind. A store is as safe as with SIGKILL, and nothing was acknowledged yet.
+    """
+    from reticent_collector.http.log import log
+    from reticent_collector.stores import StoreAwayError, open_store
+
+    begun = logged = time.monotonic()
+    pause, before = 0.1, signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
+    try:
+        while True:
+            try:
+                return open_store(url)
+            except StoreAwayError as error:
+                now = time.monotonic()
+                left = begun + seconds - now
+                if left <= 0:
+                    raise
+                if pause == 0.1 or now - logged >= WAIT_LOGGED_SECONDS:
+                    log("waiting-for-database", reason=str(error), seconds_left=round(left))
+                    logged = now
+                time.sleep(min(pause, left))
+                pause = min(2 * pause, 1.0)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _public(names: tuple[str, ...], plans: Sequence[Plan]) -> frozenset[str]:
+    """Of --public: the names of the plans whose results need no key."""
+    by_name = {plan.name: plan for plan in plans}
+    chosen = frozenset(by_name if "all" in names else names)
+    for name in sorted(chosen):
+        if name not in by_name:
+            raise ReticentError(
+                f"--public {name}: expected the name of a plan that is served here, one of {', '.join(by_name)}.\n"
+                "  Hint: the name is in the plan's [plan] table; all publishes every PLAN"
+            )
+        if by_name[name].min_reports == 1:
+            click.echo(
+                f"Warning: plan {name} has min_reports = 1: public results can show single reports.", err=True
+            )
+    return chosen
+
+
+def _serve(
+    store: str,
+    listen: tuple[str, int],
+    listeners: Sequence[socket.socket],
+    worker: Worker | None,
+    options: SimpleNamespace,
+) -> int:
+    """One process of the collector; returns its exit code."""
+    from reticent_collector import dashboard
+    from reticent_collector.http import Collector, Limits, is_local, is_loopback, make_server, shown
+
+    host, port = listen
+    tls = tls_files(options.tls_cert, options.tls_key)
+    limits = Limits(
+        body=options.max_body,
+        batch=options.max_batch,
+        seconds=options.read_timeout,
+        connections=options.max_connections,
+    )
+    loaded = [Plan.load(plan) for plan in options.plans]
+    public = _public(options.public, loaded)
+    opened = _opened(store, options.wait_for_database)
+    try:
+        for plan in loaded:
+            if plan.has_expired(time.time()):
+                click.echo(
+                    f"Warning: plan {plan.name} expired on {plan.expires}: devices no longer answer it.",
+                    err=True,
+                )
+        collector = Collector(
+            loaded,
+            opened,
+            limits=limits,
+            rate=options.rate,
+            most_waiting=options.queue,
+            skew=options.clock_skew,
+            secure_cookies=tls is not None or options.behind_proxy,
+            pages=dashboard,
+            public=public,
+            allowed_origins=options.origins,
+            seal_every=SEAL_SECONDS if options.seals else None,
+            worker=worker,
+        )
+        local = all(map(is_local, listeners)) if listeners else is_loopback(host)
+        if collector.access.is_open and (options.behind_proxy or not local):
+            where = ", ".join(map(shown, listeners)) or f"{host}:{port}"
+            where = "A collector behind a proxy" if options.behind_proxy else where
+            raise ReticentError(
+                f"{where} can be reached from elsewhere, and the store has no keys.\n"
+                f"  Hint: reticent keys create --store {opened.url} --role ingest"
+            )
+    except ReticentError:
+        opened.close()
+        raise
+
+    def started(bound: str, number: int) -> None:
+        if worker is not None:
+            worker.ready()
+        else:
+            click.echo(f"Listening on {address(bound, number, tls) if number else bound}", err=True)
+
+    server = make_server(collector, host, port, limits, tls, started, listeners)
+    server.run(worker.lifeline if worker else None)
+    return 0 if server.started else 1

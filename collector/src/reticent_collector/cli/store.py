@@ -1,0 +1,296 @@
+"""`reticent store check|backup|repair|prune|results`, and `reticent keys create|list|revoke` for who may use it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from reticent.errors import ReticentError, StoreError
+from reticent_collector.cli.options import check_name, opened_store, plan_option, store_option
+from reticent_collector.cli.output import (
+    as_json,
+    counted,
+    date_and_time,
+    found_problems,
+    progress,
+    quiet,
+    show,
+    table,
+)
+
+
+def _days(text: str) -> int:
+    """
+    A number of days.
+
+    >>> _days("400d"), _days("7")
+    (400, 7)
+    """
+    number = text.removesuffix("d")
+    if not number.isdecimal() or not 1 <= len(number) <= 5:
+        raise click.BadParameter(f"expected a number of days such as 400d; got {text}.")
+    return int(number)
+
+
+@click.group(short_help="Check, back up, repair or prune a store.")
+def store() -> None:
+    """Check, back up, repair or prune a store, or write its table of results."""
+
+
+@store.command(short_help="Check a store for damage and contradictions.")
+@store_option
+@as_json
+def check(store: str, as_json: bool) -> None:
+    """
+    Check a store for damage and contradictions, including the table of results.
+
+    \b
+    Example:
+      reticent store check --store sqlite:///reticent.db
+
+    Exit code 3 when problems were found.
+    """
+    from reticent_collector.results import problems as problems_of_results
+
+    with opened_store(store) as opened:
+        problems, url = opened.verify(), opened.url
+        if not problems:  # else the table of results cannot be made of the counts either
+            problems = list(problems_of_results(opened))
+    verdict = f"{url}: {counted(len(problems), 'problem') if problems else 'all is well'}."
+    show(as_json, {"store": url, "problems": problems}, *problems, verdict)
+    if problems:
+        found_problems()
+
+
+@store.command()
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@store_option
+@as_json
+def backup(path: Path, store: str, as_json: bool) -> None:
+    """
+    Copy a SQLite store into a new FILE while it is in use.
+
+    \b
+    Example:
+      reticent store backup reticent-backup.db --store sqlite:///reticent.db
+    """
+    from reticent_collector.stores import SqliteBackend
+
+    with opened_store(store) as opened:
+        if not isinstance(opened.backend, SqliteBackend):
+            raise StoreError(
+                f"{opened.url}: expected a SQLite store.\n"
+                "  Hint: pg_dump backs up PostgreSQL; the files of a lake can be copied"
+            )
+        opened.backend.backup(path)
+    show(as_json, {"file": str(path)}, f"Copied to {path}.")
+
+
+confirmed_option = click.option("--yes", is_flag=True, help="Do it; without, it is only shown.")
+
+
+@store.command()
+@store_option
+@plan_option
+@confirmed_option
+@as_json
+def repair(store: str, plan: str | None, yes: bool, as_json: bool) -> None:
+    """
+    Show what can be saved of damaged rounds; with --yes, save it.
+
+    A damaged round has no figures and is not sealed. A repair keeps every report that can be read, and a copy of
+    what it replaces. A running collector notices it.
+
+    \b
+    Example:
+      reticent store repair --store sqlite:///reticent.db --yes
+
+    Exit code 3 when something is left that cannot be repaired, or was only shown.
+    """
+    with opened_store(store) as opened:
+        rows = [
+            {**info.key._asdict(), **repair._asdict(), "repaired": yes and bool(repair.action)}
+            for info in opened.rounds(plan)
+            if (repair := opened.repair(info.key, dry=not yes)) is not None
+        ]
+        url = opened.url
+    lines = []
+    for row in rows:
+        action = row["action"] or "nothing; only a backup of the store has it"
+        lines += [
+            f"round {row['round']} of {row['plan']} version {row['version']}: {row['damage']}",
+            f"  {row['readable']:,} reports can be read. {'Done' if row['repaired'] else 'To do'}: {action}",
+        ]
+    if not rows:
+        lines.append(f"{url}: no round is damaged.")
+    elif not yes:
+        lines.append("Nothing was changed: --yes repairs the store.")
+    show(as_json, {"store": url, "rounds": rows}, *lines)
+    if not all(row["repaired"] for row in rows):
+        found_problems()
+
+
+@store.command(short_help="Show which sealed results are old, or remove them.")
+@store_option
+@plan_option
+@click.option(
+    "--before", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Rounds that ended before this date."
+)
+@click.option("--older-than", metavar="DAYS", type=_days, help="Rounds that ended longer ago, as 400d.")
+@confirmed_option
+@as_json
+def prune(
+    store: str, plan: str | None, before: datetime | None, older_than: int | None, yes: bool, as_json: bool
+) -> None:
+    """
+    Show which sealed results are old; with --yes, remove them permanently.
+
+    A round that is not sealed stays. A removed round never opens again: a report for it is late.
+
+    \b
+    Example:
+      reticent store prune --store sqlite:///reticent.db --older-than 400d --yes
+    """
+    if (before is None) == (older_than is None):
+        raise click.UsageError("Give --before DATE or --older-than DAYS.")
+    end = time.time() - (older_than or 0) * 86_400
+    if before is not None:
+        end = before.replace(tzinfo=UTC).timestamp()
+    with opened_store(store) as opened:
+        plans = {(version.name, version.version): version for version in opened.plans()}
+        if plan is not None:
+            check_name("plan", plan, sorted({name for name, _ in plans}))
+        old = [
+            info
+            for info in opened.rounds(plan)
+            if info.key[:2] in plans and plans[info.key[:2]].round(info.key.round).end <= end
+        ]
+        sealed = [info for info in old if info.state == "sealed"]
+        pruned = [info for info in sealed if opened.prune(info.key)] if yes else []
+        url = opened.url
+    rows = [{**info.key._asdict(), "reports": info.reports} for info in sealed]
+    unsealed = len(old) - len(sealed)
+    listed = table(
+        "plan",
+        "version",
+        "round",
+        "ended",
+        "reports",
+        rows=[
+            (*info.key, date_and_time(plans[info.key[:2]].round(info.key.round).end), f"{info.reports:,}")
+            for info in sealed
+        ],
+    )
+    done = f"{counted(len(pruned), 'round')} removed."
+    if not yes:
+        done = f"{counted(len(rows), 'round')} to remove{': --yes removes them' * bool(rows)}."
+    stay = [f"Not removed, because not sealed: {counted(unsealed, 'round')}."] * bool(unsealed)
+    answer = {"store": url, "rounds": rows, "pruned": len(pruned), "not_sealed": unsealed}
+    show(as_json, answer, *[listed] * bool(rows), done, *stay)
+
+
+@store.command(short_help="Write final figures into the table of results.")
+@store_option
+@click.option("--rebuild", is_flag=True, help="First empty the table, a period at a time.")
+@quiet
+@as_json
+def results(store: str, rebuild: bool, quiet: bool, as_json: bool) -> None:
+    """
+    Write final figures into the table of results, as a running collector does by itself.
+
+    The table is computed from the sealed counts; --rebuild computes all of it again.
+
+    \b
+    Example:
+      reticent store results --store sqlite:///reticent.db --rebuild
+    """
+    from reticent_collector.results import write_results
+
+    with opened_store(store) as opened:
+        if opened.table is None:
+            raise StoreError(f"{opened.url}: keeps no table of results.\n  Hint: reticent export writes one")
+        with progress("Writing periods", quiet) as tell:
+            written = write_results(opened, rebuild=rebuild, progress=tell)
+        url = opened.url
+    show(as_json, {"store": url, "periods": written}, f"{counted(written, 'period')} written.")
+
+
+@click.group()
+def keys() -> None:
+    """Create, list and revoke the keys of a store."""
+
+
+@keys.command()
+@store_option
+@click.option("--role", type=click.Choice(["ingest", "reader", "admin"]), required=True,
+              help="ingest only writes, reader only reads, admin does both.")  # fmt: skip
+@click.option("--label", default="", metavar="TEXT", help="What the key is for.")
+@as_json
+def create(store: str, role: str, label: str, as_json: bool) -> None:
+    """
+    Create a key. It is shown once; the store keeps only a hash.
+
+    \b
+    Example:
+      reticent keys create --store sqlite:///reticent.db --role ingest
+    """
+    from reticent_collector.stores import create_key, open_store
+
+    text, key = create_key(role, label, int(time.time()))
+    with closing(open_store(store)) as opened:
+        opened.add_key(key)
+    show(as_json, {"key": text, "id": key.id, "role": key.role}, text)
+    if not as_json:
+        click.echo(f"This {role} key is shown only now. Its id is {key.id}.", err=True)
+
+
+@keys.command("list")
+@store_option
+@as_json
+def list_(store: str, as_json: bool) -> None:
+    """
+    List the keys of a store: ids, roles and dates, never the keys.
+
+    \b
+    Example:
+      reticent keys list --store sqlite:///reticent.db
+    """
+    with opened_store(store) as opened:
+        rows = opened.keys()
+    names = ("id", "role", "label", "created_at", "revoked_at")
+    answer = [{name: getattr(key, name) for name in names} for key in rows]
+    listed = table(
+        "id",
+        "role",
+        "label",
+        "made",
+        "revoked",
+        rows=[
+            (key.id, key.role, key.label, date_and_time(key.created_at), date_and_time(key.revoked_at))
+            for key in rows
+        ],
+    )
+    show(as_json, {"keys": answer}, listed if rows else "No keys yet: reticent keys create makes one.")
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+@store_option
+@as_json
+def revoke(key_id: str, store: str, as_json: bool) -> None:
+    """
+    Revoke the key with this ID; collectors notice within seconds.
+
+    \b
+    Example:
+      reticent keys revoke 1f2e3d4c --store sqlite:///reticent.db
+    """
+    with opened_store(store) as opened:
+        done = opened.revoke_key(key_id, int(time.time()))
+    if not done:
+        raise ReticentError(f"no key has the id {key_id}.\n  Hint: reticent keys list shows them")
+    show(as_json, {"id": key_id, "revoked": True}, f"Key {key_id} is revoked.")

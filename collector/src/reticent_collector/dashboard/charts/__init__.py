@@ -1,0 +1,46 @@
+"""Charts as SVG, drawn on the server: nothing to load, no script needed, never a line without its band."""
+
+from reticent_collector.dashboard.charts.bars import (
+    Bar,
+    Bars,
+    Measure,
+    cumulative,
+    gauge,
+    histogram,
+    measures,
+    small_histogram,
+)
+from reticent_collector.dashboard.charts.series import (
+    MANY,
+    Line,
+    Mark,
+    RoundBar,
+    key,
+    reports_per_round,
+    series,
+    small_bars,
+    spark,
+)
+from reticent_collector.dashboard.charts.svg import PALETTE, alone
+
+__all__ = [
+    "MANY",
+    "PALETTE",
+    "Bar",
+    "Bars",
+    "Line",
+    "Mark",
+    "Measure",
+    "RoundBar",
+    "alone",
+    "cumulative",
+    "gauge",
+    "histogram",
+    "key",
+    "measures",
+    "reports_per_round",
+    "series",
+    "small_bars",
+    "small_histogram",
+    "spark",
+]

@@ -1,0 +1,254 @@
+"""Charts over time: lines, each with the band of its interval, and reports per round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+
+from markupsafe import Markup, escape
+
+from reticent_collector.dashboard.charts import svg
+from reticent_collector.dashboard.charts.svg import NARROW, SPARK, WIDE, Frame, Scale
+from reticent_collector.dashboard.labels import span
+
+FEW = 45  # up to so many periods, each has a marker
+MANY = 150  # more periods are drawn coarser, without tooltips, and each line in its own strip
+SPREAD = 8  # markers on a line with more than `FEW` periods, where lines must be distinguished
+STRIP, SHORT_STRIP, BETWEEN = 130, 84, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One period on a chart, hollow while open; a nan value means an interval alone, which is drawn as a step."""
+
+    start: int
+    end: int
+    value: float
+    lower: float
+    upper: float
+    open: bool = False
+    version: int = 1
+    tip: str = ""
+
+    @property
+    def middle(self) -> float:
+        """The time a mark stands at."""
+        return (self.start + self.end) / 2
+
+    @property
+    def stepped(self) -> bool:
+        """Whether there is an interval without a value."""
+        return isnan(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The marks of one segment, or of the whole fleet, in the order of time."""
+
+    marks: Sequence[Mark]
+    name: str = ""
+    shade: int = 0  # colour, dashes and marker; those of a tag are always the same
+    shown: bool = True  # whether it is visible at first
+
+
+def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
+    """A chart of some lines over time, in both sizes. Long lines that are compared are stacked."""
+    marks = sorted((mark for drawn in lines for mark in drawn.marks), key=lambda mark: mark.start)
+    ends = _ends(marks, from_zero=True)
+    many = max(len(drawn.marks) for drawn in lines) > MANY
+    strips = many and sum(drawn.shown for drawn in lines) > 1
+    begins: dict[int, int] = {}
+    tips: dict[tuple[int, int], list[str]] = {}
+    for mark in marks:
+        begins.setdefault(mark.version, mark.start)
+        if not many:
+            tips.setdefault((mark.start, mark.end), []).append(mark.tip)
+
+    def draw(base: Frame) -> Markup:
+        values = svg.ticks(*ends, 4 if strips else 5)
+        first, last = marks[0].start, max(mark.end for mark in marks)
+        groups = [[drawn] for drawn in lines if drawn.shown] if strips else [lines]
+        height = SHORT_STRIP if base.name == "narrow" else STRIP
+        whole = replace(base, height=base.top + len(groups) * (height + BETWEEN) + 12) if strips else base
+        parts = []
+        for place, group in enumerate(groups):
+            frame, title = base, unit
+            if strips:
+                top = base.top + place * (height + BETWEEN)
+                frame = replace(whole, top=top, bottom=whole.height - top - height)
+                title = f"{group[0].name}, {unit}" if unit else group[0].name
+            levels = frame.vertical(values[0], values[-1])
+            frame, rules = svg.grid(frame, levels, values, title)
+            times = frame.horizontal(first, last)
+            parts.append(rules)
+            if place == len(groups) - 1:
+                parts.append(svg.time_axis(frame, times, margin=frame.right + 18))
+            for version, start in sorted(begins.items())[1:]:
+                x = times(start)
+                parts.append(svg.line(x, frame.top, x, frame.floor, "version"))
+                parts.append(svg.text(x + 4, frame.top + 9, f"version {version}", "note"))
+            parts += [_line(drawn, times, levels, len(lines) > 1, frame.name) for drawn in group]
+            for (start, end), sentences in sorted(tips.items()):
+                x, tip = times(start), "\n".join([span(start, end), *sentences])
+                parts.append(svg.rect(x, frame.top, times(end) - x, frame.floor - frame.top, "hit", tip))
+        return whole.chart("series", label, parts)
+
+    return svg.both(draw)
+
+
+def spark(marks: Sequence[Mark], label: str, frame: Frame = SPARK) -> Markup:
+    """A small chart without axes."""
+    times, levels = frame.horizontal(marks[0].start, marks[-1].end), frame.vertical(*_ends(marks))
+    parts = [_line(Line(marks), times, levels, False, "spark")]
+    sealed = [mark for mark in marks if not mark.open]
+    if sealed and not sealed[-1].stepped:
+        parts.append(svg.marker(times(sealed[-1].middle), levels(sealed[-1].value), "dot", 0))
+    return frame.chart("series", label, parts)
+
+
+def key(shade: int) -> Markup:
+    """A line's colour, dashes and marker, for a legend."""
+    drawn = svg.line(0, 6, 30, 6, "middle") + svg.marker(15, 6, "dot", shade)
+    return Markup(  # noqa: S704
+        '<svg class="chart key-line" viewBox="0 0 30 12" aria-hidden="true">'
+        f'<g class="line shade-{shade}">{drawn}</g></svg>'
+    )
+
+
+def _ends(marks: Sequence[Mark], from_zero: bool = False) -> tuple[float, float]:
+    """The lowest and the highest that is drawn, down to 0 where that is wanted and near."""
+    ends = [end for mark in marks for end in (mark.value, mark.lower, mark.upper) if not isnan(end)]
+    low, high = min(ends), max(ends)
+    if from_zero and 0 < low < 0.6 * high:
+        low = 0
+    return (low, high) if high > low else (low - 1, high + 1)
+
+
+def runs(marks: Sequence[Mark]) -> list[list[Mark]]:
+    """
+    Marks of consecutive rounds, version by version.
+
+    >>> marks = [Mark(start, start + 1, 0, 0, 0) for start in (0, 1, 3)]
+    >>> [len(run) for run in runs(marks)]
+    [2, 1]
+    """
+    together: list[list[Mark]] = []
+    for mark in sorted(marks, key=lambda mark: (mark.version, mark.start)):
+        last = together[-1][-1] if together else None
+        if last and last.version == mark.version and last.end == mark.start:
+            together[-1].append(mark)
+        else:
+            together.append([mark])
+    return together
+
+
+def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str) -> str:
+    """A line in its band, run by run; a period that stands alone, or is open, has a whisker."""
+    count = len(drawn.marks)
+    most = 120 if size == "narrow" else 240
+    at_once = -(-count // most) if count > MANY else 1
+    every = 1 if count <= FEW else -(-count // SPREAD) if several and count <= MANY else 0
+    parts = []
+    for run in runs(drawn.marks):
+        sealed = [mark for mark in run if not mark.open]
+        provisional = [mark for mark in run if mark.open]
+        if run[0].stepped:
+            parts += [_steps(marks, times, levels, size) for marks in (sealed, provisional) if marks]
+            continue
+        parts.append(_stretch(sealed, times, levels, "", at_once, size))
+        if provisional:
+            parts.append(_stretch(sealed[-1:] + provisional, times, levels, " open", 1, size))
+        alone = len(run) == 1
+        for place, mark in enumerate(run):
+            x, kind = times(mark.middle), " open" if mark.open else ""
+            if alone or mark.open:
+                parts.append(svg.whisker(x, levels(mark.lower), levels(mark.upper), f"whisker{kind}"))
+            if alone or mark.open or (size != "spark" and every and place % every == 0):
+                parts.append(svg.marker(x, levels(mark.value), f"dot{kind}", drawn.shade))
+    name = f' data-line="{escape(drawn.name)}"' if drawn.name else ""
+    hidden = (" dense" if count > MANY else "") + ("" if drawn.shown else " off")
+    return f'<g class="line shade-{drawn.shade}{hidden}"{name}>{"".join(parts)}</g>'
+
+
+def _steps(marks: Sequence[Mark], times: Scale, levels: Scale, size: str) -> str:
+    """An interval that holds for the whole of each period: a band of steps, with both of its edges."""
+    kind = " open" if marks[0].open else ""
+    upper = [(times(at), levels(mark.upper)) for mark in marks for at in (mark.start, mark.end)]
+    lower = [(times(at), levels(mark.lower)) for mark in marks for at in (mark.start, mark.end)]
+    band = svg.path([*upper, *reversed(lower)], f"band steps{kind}", closed=True)
+    return band if size == "spark" else band + svg.path(upper, f"edge{kind}") + svg.path(lower, f"edge{kind}")
+
+
+def _stretch(marks: Sequence[Mark], times: Scale, levels: Scale, kind: str, at_once: int, size: str) -> str:
+    """A band and the line in it; marks that share a place get the band of all, and a line from least to greatest."""
+    if len(marks) < 2:
+        return ""
+    groups = [marks[place : place + at_once] for place in range(0, len(marks), at_once)]
+    middles = [times((group[0].middle + group[-1].middle) / 2) for group in groups]
+    upper = [(x, levels(max(mark.upper for mark in group))) for x, group in zip(middles, groups, strict=True)]
+    lower = [(x, levels(min(mark.lower for mark in group))) for x, group in zip(middles, groups, strict=True)]
+    values = [
+        (x, levels(value))
+        for x, group in zip(middles, groups, strict=True)
+        for value in sorted({pick(mark.value for mark in group) for pick in (min, max)})
+    ]
+    parts = [svg.path([*upper, *reversed(lower)], f"band{kind}", closed=True)]
+    if at_once == 1 and size != "spark":
+        parts += [svg.path(upper, f"edge{kind}"), svg.path(lower, f"edge{kind}")]
+    return "".join([*parts, svg.path(values, f"middle{kind}")])
+
+
+@dataclass(frozen=True, slots=True)
+class RoundBar:
+    """The reports of one round."""
+
+    start: int
+    end: int
+    reports: int
+    open: bool
+    tip: str
+
+
+def reports_per_round(rounds: Sequence[RoundBar], label: str) -> Markup:
+    """Reports per round; open rounds are hollow."""
+    values = svg.ticks(0, max(1, *(bar.reports for bar in rounds)), 4)
+
+    def draw(base: Frame) -> Markup:
+        levels = base.vertical(values[0], values[-1])
+        frame, rules = svg.grid(base, levels, values, "reports")
+        times = frame.horizontal(rounds[0].start, rounds[-1].end)
+        parts = [rules, svg.time_axis(frame, times), *_bars(rounds, frame, times, levels)]
+        return frame.chart("reports", label, parts)
+
+    return svg.both(draw, replace(WIDE, height=240), replace(NARROW, height=220))
+
+
+_SMALL = Frame(480, 110, top=20, right=4, bottom=22, left=4, name="small")
+
+
+def small_bars(
+    bars: Sequence[RoundBar], label: str, unit: str = "", usual: float = 0.0, shade: int = 0
+) -> Markup:
+    """Bars without an axis: the highest is labelled, and a dashed line is the usual number."""
+    highest = max(1.0, usual, *(bar.reports for bar in bars))
+    times, levels = _SMALL.horizontal(bars[0].start, bars[-1].end), _SMALL.vertical(0, highest)
+    parts = [
+        svg.text(_SMALL.left, 12, f"{svg.tick_texts([highest])[0]} {unit}".strip(), "unit"),
+        svg.line(_SMALL.left, _SMALL.floor, _SMALL.width - _SMALL.right, _SMALL.floor, "zero"),
+    ]
+    parts += _bars(bars, _SMALL, times, levels)
+    if usual:
+        y = levels(usual)
+        parts.append(svg.line(_SMALL.left, y, _SMALL.width - _SMALL.right, y, "usual"))
+    parts.append(svg.time_axis(_SMALL, times, margin=30))
+    return _SMALL.chart(f"reports small shade-{shade}", label, parts)
+
+
+def _bars(bars: Sequence[RoundBar], frame: Frame, times: Scale, levels: Scale) -> Iterator[str]:
+    for bar in bars:
+        left, right, top = times(bar.start), times(bar.end), levels(bar.reports)
+        gap, kind = min(2.0, (right - left) * 0.2), "bar open" if bar.open else "bar"
+        if bar.reports:
+            yield svg.rect(left + gap / 2, top, right - left - gap, frame.floor - top, kind)
+        yield svg.rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip)

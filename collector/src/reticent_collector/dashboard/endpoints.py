@@ -1,0 +1,180 @@
+"""The pages by path, and the answers to failed requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import wraps
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from reticent.errors import ParameterError, StoreError
+from reticent.plan import Plan
+from reticent_collector.dashboard.charts import alone
+from reticent_collector.dashboard.pages import assets, json_of, problem_page, render
+from reticent_collector.dashboard.params import NotHereError, Params
+from reticent_collector.dashboard.points import PointReader
+from reticent_collector.dashboard.public import public_handlers
+from reticent_collector.dashboard.views import View
+from reticent_collector.dashboard.views.health import health_page
+from reticent_collector.dashboard.views.metric import metric_page
+from reticent_collector.dashboard.views.overview import overview
+from reticent_collector.dashboard.views.plans import FLEET, plan_page
+from reticent_collector.dashboard.views.what_if import what_if_page
+from reticent_collector.estimates import csv_text
+from reticent_collector.http import Health, log_fault
+from reticent_collector.results import Results
+
+MOST_NUMBERS = 100_000  # of one table
+
+Endpoint = Callable[[Request], Response]
+
+
+def handlers(
+    results: Results, health: Callable[[], Health], public: Collection[str] = ()
+) -> dict[str, Endpoint]:
+    """
+    The pages and their JSON twins by path, in matching order; `public` names public plans.
+
+    They block, so the collector runs them on threads. The collector checks who may see them and adds the security
+    headers; `request.state.logged_in`, if true, puts a log-out button on every page.
+    """
+    reader = PointReader(results)
+
+    def plan_of(request: Request) -> Plan:
+        return reader.plan(request.path_params["plan"])
+
+    def plan_view(request: Request) -> View:
+        return plan_page(reader, plan_of(request), Params.parse(request.query_params), request.query_params)
+
+    def metric_view(request: Request) -> View:
+        plan = plan_of(request)
+        metric = reader.metric(plan, request.path_params["metric"], f"/plans/{plan.name}")
+        return metric_page(reader, plan, metric, Params.parse(request.query_params))
+
+    def table(request: Request) -> Response:
+        plan, params = plan_of(request), Params.parse(request.query_params)
+        text = csv_text(
+            results.estimates(
+                plan.name,
+                request.path_params["metric"],
+                segment=dict([params.segment]) if params.segment else None,
+                by=params.by or None,
+                confidence=params.confidence / 100,
+                every=params.every,
+                most=MOST_NUMBERS,
+                **params.range,
+            ).rows
+        )
+        return _file(request, text, "text/csv; charset=utf-8")
+
+    def picture(request: Request) -> Response:
+        pictures, params = metric_view(request).pictures, Params.parse(request.query_params)
+        if params.chart not in pictures:
+            raise NotHereError("chart", params.chart, request.url.path.removesuffix(".svg"))
+        drawn, hidden = pictures[params.chart], ".bars.norm-sub," if params.view == "raw" else ".bars.raw,"
+        return _file(request, alone(drawn.chart, drawn.keys, drawn.title, hidden), "image/svg+xml")
+
+    metric_path = "/plans/{plan}/metrics/{metric}"
+    return {
+        **pair("/", "/index.json", lambda request: overview(reader, Params.parse(request.query_params))),
+        f"{metric_path}.csv": _careful(table),
+        f"{metric_path}.svg": _careful(picture),
+        **pair(metric_path, f"{metric_path}.json", metric_view),
+        **pair(
+            "/plans/{plan}/what-if",
+            "/plans/{plan}/what-if.json",
+            lambda request: what_if_page(plan_of(request), request.query_params, FLEET),
+        ),
+        **pair("/plans/{plan}", "/plans/{plan}.json", plan_view),
+        **pair("/health", "/health.json", lambda request: health_page(health(), results)),
+        **{path: _careful(endpoint) for path, endpoint in public_handlers(reader, public).items()},
+    }
+
+
+def pair(path: str, twin: str, build: Callable[[Request], View]) -> dict[str, Endpoint]:
+    """A page and its twin, from the same view. The twin comes first: its path matches both."""
+
+    def page(request: Request) -> Response:
+        view, address = build(request), request.url.path
+        query = f"?{request.url.query}" if request.url.query else ""
+        body = render(
+            view.template,
+            title=view.title,
+            path=address,
+            twin=f"{address if address != '/' else '/index'}.json{query}",
+            logged_in=logged_in(request),
+            refresh=view.refresh,
+            **view.shown,
+        )
+        return HTMLResponse(body)
+
+    def json(request: Request) -> Response:
+        twin = build(request).twin
+        return Response(json_of(twin() if callable(twin) else twin), media_type="application/json")
+
+    return {twin: _careful(json), path: _careful(page)}
+
+
+def _file(request: Request, content: str, media_type: str) -> Response:
+    """A download, named like its address."""
+    name = request.url.path.rpartition("/")[2]
+    return Response(
+        content, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )
+
+
+def logged_in(request: Request) -> bool:
+    """Whether the collector says that someone is logged in."""
+    return bool(getattr(request.state, "logged_in", False))
+
+
+def _careful(endpoint: Endpoint) -> Endpoint:
+    """An endpoint whose errors become problem pages, without internals."""
+
+    @wraps(endpoint)
+    def answered(request: Request) -> Response:
+        try:
+            return endpoint(request)
+        except NotHereError as error:
+            return _problem(request, 404, f"There is no such {error.what}", str(error), error.instead)
+        except ParameterError as error:
+            message = f"{error.name}: expected {error.expected}."
+            return _problem(request, 400, "Invalid request", message, request.url.path)
+        except StoreError as error:
+            log_fault("store-failed", error)
+            message = (
+                "The store cannot be read at the moment. No acknowledged report is lost. Try again soon."
+            )
+            return _problem(request, 503, "The store does not answer", message)
+        except Exception as error:
+            log_fault("internal-error", error)
+            message = "An internal error occurred. The collector's log says where."
+            return _problem(request, 500, "This page failed", message)
+
+    return answered
+
+
+def _problem(request: Request, status: int, title: str, message: str, instead: str = "") -> Response:
+    """A page, or a problem document (RFC 9457) where data was asked for."""
+    path = request.url.path
+    if not path.endswith((".json", ".csv", ".svg")):
+        where = {"path": path, "title": title, "instead": instead}
+        return HTMLResponse(problem_page(status, message, logged_in=logged_in(request), **where), status)
+    document = {"type": "about:blank", "title": title, "status": status, "detail": message}
+    return JSONResponse(document, status, media_type="application/problem+json")
+
+
+def static(request: Request) -> Response:
+    """A static file."""
+    asset = assets().get(request.path_params["name"])
+    if asset is None:
+        return Response(status_code=404)
+    headers = {
+        "Cache-Control": "public, max-age=31536000, immutable",
+        "ETag": asset.etag,
+        "X-Content-Type-Options": "nosniff",
+    }
+    if asset.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(asset.content, media_type=asset.media_type, headers=headers)

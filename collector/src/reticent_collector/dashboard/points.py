@@ -1,0 +1,215 @@
+"""Estimates for pages: one point per period, cached once it is sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from reticent.plan import Metric, Plan, privacy_card
+from reticent_collector.dashboard.params import NotHereError
+from reticent_collector.estimates import Estimate, Quantile, expected_average_half_width, expected_half_width
+from reticent_collector.results import Change, LruCache, Period, Result, Results, Subject
+
+MOST_POINTS = 100_000
+MOST_HISTOGRAMS = 64
+
+card_of = lru_cache(maxsize=64)(privacy_card)
+
+
+@dataclass(frozen=True, slots=True)
+class Point(Subject):
+    """
+    One metric in one period and segment, as one number with its interval.
+
+    The mean, or the share of a flag; the median of a histogram, among devices that have a value; of a choice, the share
+    of devices that chose anything. Of a median only the interval is shown: the reports determine in which buckets it
+    lies, and nothing finer.
+    """
+
+    reports: int
+    rounds: int  # that it is made of
+    estimate: Estimate | Quantile
+
+    @classmethod
+    def of(cls, result: Result) -> Point:
+        """The point of a result; that of a histogram is the median, whose interval ends on edges."""
+        estimate = result.estimate
+        number: Estimate | Quantile
+        if isinstance(estimate, Estimate):
+            number = estimate
+        elif result.metric.kind == "choice":
+            number = _others(estimate.buckets[-1])
+        else:
+            number = result.cumulative.quantile(0.5)
+        return cls(
+            result.period, result.metric, result.segment, estimate.reports, len(result.by_round), number
+        )
+
+    @property
+    def half_width(self) -> float:
+        """The ±; half of the interval, for a median."""
+        number = self.estimate
+        return number.half_width if isinstance(number, Estimate) else (number.upper - number.lower) / 2
+
+    @property
+    def provisional(self) -> bool:
+        """Whether reports still come in."""
+        return self.state != "sealed"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON; the names are those of `GET /v1/estimates`."""
+        number = self.estimate.to_dict()
+        if isinstance(self.estimate, Quantile):
+            del number["value"]
+        return {**Subject.to_dict(self), **number}
+
+
+def with_more_devices(metric: Metric, estimate: Estimate, rounds: int, plan: Plan, times: int = 4) -> float:
+    """The expected half-width of an estimate, in its own unit, with so many times the devices."""
+    devices, confidence = times * estimate.devices, estimate.confidence
+    if rounds > 1 and not plan.answers.sampled:
+        return expected_average_half_width(metric, devices, rounds, confidence, plan.answers)
+    truth = min(max(estimate.value, estimate.span[0]), estimate.span[1])
+    return expected_half_width(metric, devices, confidence, at=truth)
+
+
+def _others(bucket: Estimate) -> Estimate:
+    """The share of devices that are not in a bucket."""
+    low, high = bucket.uncut
+    return replace(
+        bucket,
+        value=1 - bucket.value,
+        lower=1 - bucket.upper,
+        upper=1 - bucket.lower,
+        uncut=(1 - high, 1 - low),
+        label="",
+    )
+
+
+def latest(points: Sequence[Point]) -> Point | None:
+    """The newest sealed point, or the newest open one where none is sealed; points are latest first."""
+    return next((point for point in points if not point.provisional), points[0] if points else None)
+
+
+def comparable(points: Sequence[Point], like: Point | None) -> list[Point]:
+    """The points with the same unit as `like`: versions of a plan may differ."""
+    return [point for point in points if like and point.metric.unit == like.metric.unit]
+
+
+class PointReader:
+    """
+    The estimates that pages are made of. Methods block, and may be called from any thread.
+
+    Only what is sealed is cached, since nothing else is final. A point takes about a kilobyte, a histogram of 255
+    buckets about 200: at most some 120 MB.
+    """
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
+        self._points: LruCache[tuple[Point, ...]] = LruCache(MOST_POINTS)
+        self._histograms: LruCache[tuple[Result, ...]] = LruCache(MOST_HISTOGRAMS)
+        self._changes: LruCache[tuple[Change, ...]] = LruCache(MOST_HISTOGRAMS)
+
+    def plan(self, name: str, among: Collection[str] | None = None, home: str = "/") -> Plan:
+        """The newest version of a plan, if it is `among` those that are shown; raises `NotHereError`."""
+        for plan in self.results.versions(name).values() if among is None or name in among else ():
+            return plan
+        raise NotHereError("plan", name, home)
+
+    def metric(self, plan: Plan, name: str, home: str) -> Metric:
+        """A metric of a plan; raises `NotHereError`."""
+        if name not in plan.by_name:
+            raise NotHereError("metric", name, home)
+        return plan.by_name[name]
+
+    def points(
+        self,
+        plan: Plan,
+        metric: str | None,
+        last: int | None,
+        confidence: int,
+        by: str | None = None,
+        segment: Mapping[str, str] | None = None,
+        every: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> list[Point]:
+        """
+        One point per metric (None: all), period and tag, latest first.
+
+        There is none of versions without the segment, or in which a metric of the plan is of another kind.
+        """
+        tags = tuple(sorted((segment or {}).items()))
+        self.results.check(plan, metric, dict(tags), by, confidence / 100)
+        asked = {*([by] if by else []), *(name for name, _ in tags)}
+        periods = [
+            period
+            for period in self.results.periods(plan.name, last, every, since, until)
+            if asked <= {segment.name for segment in period.plan.segments}
+        ]
+        keys = [(*_key(period), metric, by, tags, confidence) for period in periods]
+        known = [self._points.get(key) for key in keys]
+        if metric is not None:
+            unknown = (period for period, points in zip(periods, known, strict=True) if points is None)
+            self.results.read_ahead(unknown, metric)
+        points: list[Point] = []
+        for period, key, remembered in zip(periods, keys, known, strict=True):
+            of_period = remembered
+            if of_period is None:
+                metrics = [one for one in period.plan.metrics if metric in (None, one.name)]
+                results = self.results.results(period, metrics, dict(tags), by, confidence / 100)
+                of_period = tuple(map(Point.of, results))
+                if period.state == "sealed" and self.results.is_readable(period, metrics):
+                    self._points.put(key, of_period)
+            points += of_period
+        kinds = {one.name: one.kind for one in plan.metrics}
+        return [point for point in points if kinds.get(point.metric.name) == point.metric.kind]
+
+    def histogram(self, point: Point, confidence: int) -> Result | None:
+        """The whole histogram behind a point; None when its rounds are gone."""
+        return next(iter(self.histograms(point, confidence)), None)
+
+    def histograms(self, point: Point, confidence: int, by: str | None = None) -> tuple[Result, ...]:
+        """The same, by tag of a segment."""
+        period, tags = point.period, tuple(sorted(point.segment.items()))
+        key = (*_key(period), point.metric.name, tags, by, confidence)
+        known = self._histograms.get(key)
+        if known is None:
+            known = tuple(self.results.results(period, [point.metric], point.segment, by, confidence / 100))
+            if period.state == "sealed" and self.results.is_readable(period, [point.metric]):
+                self._histograms.put(key, known)
+        return known
+
+    def changes(
+        self,
+        period: Period,
+        metric: str | None,
+        confidence: int,
+        segment: Mapping[str, str] | None = None,
+    ) -> dict[str, Change]:
+        """How metrics changed since the period before this one, by metric."""
+        tags = tuple(sorted((segment or {}).items()))
+        key = (*_key(period), metric, tags, confidence)
+        known = self._changes.get(key)
+        if known is None:
+            changes = self.results.changes(
+                period.plan.name,
+                metric,
+                segment=segment,
+                confidence=confidence / 100,
+                every=period.every,
+                since=period.start,
+                until=period.start + 1,
+            )
+            known = tuple(change for change in changes if change.after.version == period.plan.version)
+            states = {side.state for change in known for side in (change.after, change.before)}
+            if states == {"sealed"}:  # without any: the one before may be sealed later
+                self._changes.put(key, known)
+        return {change.after.metric.name: change for change in known}
+
+
+def _key(period: Period) -> tuple[str, int, str, int, int, int]:
+    """The cache key of a sealed period: another report would make another key."""
+    return period.plan.name, period.plan.version, period.every, period.first, period.last, period.reports

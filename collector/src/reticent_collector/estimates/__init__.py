@@ -1,0 +1,79 @@
+"""
+Debiased counts are estimates.
+
+    >>> from reticent_collector.counts import MeanCounts
+    >>> from reticent.mechanisms import OneBitMean
+    >>> from reticent.plan import Metric
+    >>> hours = Metric("hours", OneBitMean(epsilon=1, max_value=24), unit="hour")
+    >>> print(estimate(hours, MeanCounts(reports=1_000_000, ones=400_000)))
+    6.807 ± 0.050 hour (95%, n=1,000,000)
+
+Every estimate is unbiased and carries its error; it may be negative. `clip`, `norm_sub` and
+`expectation_maximisation` are biased post-processing, for display.
+"""
+
+from reticent.errors import MissingExtraError
+
+try:
+    import numpy as _numpy  # noqa: F401
+    import scipy.special as _special  # noqa: F401
+except ImportError as missing:
+    raise MissingExtraError("estimates", (missing.name or "numpy").partition(".")[0]) from missing
+
+from reticent_collector.estimates.cohort_balance import ALARM, Balance, RowBalance, balance, shares_of_rows
+from reticent_collector.estimates.distribution import CumulativeEstimate, Quantile, cumulative
+from reticent_collector.estimates.estimator import Estimate, HistogramEstimate, estimate
+from reticent_collector.estimates.interval import (
+    check_confidence,
+    clopper_pearson,
+    clustered_interval,
+    decimals,
+    expected_half_width,
+    expected_variance,
+    paper_bound,
+    reach,
+)
+from reticent_collector.estimates.notebook import plot_rounds
+from reticent_collector.estimates.pooling import average, difference, expected_average_half_width
+from reticent_collector.estimates.postprocess import Fitted, clip, expectation_maximisation, norm_sub
+from reticent_collector.estimates.table import BACKENDS, arrow_bytes, csv_text, estimates_to_frame
+from reticent_collector.figures import Unit, figure, number, places, plural
+
+__all__ = [
+    "ALARM",
+    "BACKENDS",
+    "Balance",
+    "CumulativeEstimate",
+    "Estimate",
+    "Fitted",
+    "HistogramEstimate",
+    "Quantile",
+    "RowBalance",
+    "Unit",
+    "arrow_bytes",
+    "average",
+    "balance",
+    "check_confidence",
+    "clip",
+    "clopper_pearson",
+    "clustered_interval",
+    "csv_text",
+    "cumulative",
+    "decimals",
+    "difference",
+    "estimate",
+    "estimates_to_frame",
+    "expectation_maximisation",
+    "expected_average_half_width",
+    "expected_half_width",
+    "expected_variance",
+    "figure",
+    "norm_sub",
+    "number",
+    "paper_bound",
+    "places",
+    "plot_rounds",
+    "plural",
+    "reach",
+    "shares_of_rows",
+]

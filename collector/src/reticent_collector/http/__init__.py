@@ -1,0 +1,113 @@
+"""The HTTP service: reports in, estimates out. Names are loaded when they are asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reticent import imported_when_used
+
+if TYPE_CHECKING:
+    from reticent_collector.http.access import COOKIE, SESSION_SECONDS, Access, Pages
+    from reticent_collector.http.api import SECURITY_HEADERS
+    from reticent_collector.http.app import Collector, SteadyClock
+    from reticent_collector.http.client import BatchTooLargeError, Client, Response, UnreachableError
+    from reticent_collector.http.exposition import render_metrics
+    from reticent_collector.http.health import (
+        LATELY_SECONDS,
+        Health,
+        KeyTraffic,
+        Readiness,
+        Traffic,
+        decoded,
+        encoded,
+        together,
+    )
+    from reticent_collector.http.ingest import Ingest
+    from reticent_collector.http.limits import Connections, Limits
+    from reticent_collector.http.listening import bind, inherited, is_local, is_loopback, parse_listen, shown
+    from reticent_collector.http.log import log_fault
+    from reticent_collector.http.openapi import openapi_document
+    from reticent_collector.http.problems import DETAILS, ProblemError
+    from reticent_collector.http.protocol import CollectorProtocol
+    from reticent_collector.http.readers import Readers
+    from reticent_collector.http.relay import KeyFile, Relay, shuffled
+    from reticent_collector.http.server import make_server, tls_context
+    from reticent_collector.http.wire import Batch, Wire
+    from reticent_collector.http.workers import Supervisor, Worker
+    from reticent_collector.http.writing import BusyError, Committer, Sealer, seal_due
+
+__all__ = [
+    "COOKIE",
+    "DETAILS",
+    "LATELY_SECONDS",
+    "SECURITY_HEADERS",
+    "SESSION_SECONDS",
+    "Access",
+    "Batch",
+    "BatchTooLargeError",
+    "BusyError",
+    "Client",
+    "Collector",
+    "CollectorProtocol",
+    "Committer",
+    "Connections",
+    "Health",
+    "Ingest",
+    "KeyFile",
+    "KeyTraffic",
+    "Limits",
+    "Pages",
+    "ProblemError",
+    "Readers",
+    "Readiness",
+    "Relay",
+    "Response",
+    "Sealer",
+    "SteadyClock",
+    "Supervisor",
+    "Traffic",
+    "UnreachableError",
+    "Wire",
+    "Worker",
+    "bind",
+    "decoded",
+    "encoded",
+    "inherited",
+    "is_local",
+    "is_loopback",
+    "log_fault",
+    "make_server",
+    "openapi_document",
+    "parse_listen",
+    "render_metrics",
+    "seal_due",
+    "shown",
+    "shuffled",
+    "tls_context",
+    "together",
+]
+
+__getattr__ = imported_when_used(
+    "reticent_collector.http",
+    {
+        "access": "COOKIE SESSION_SECONDS Access Pages",
+        "api": "SECURITY_HEADERS",
+        "app": "Collector SteadyClock",
+        "client": "BatchTooLargeError Client Response UnreachableError",
+        "exposition": "render_metrics",
+        "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic decoded encoded together",
+        "ingest": "Ingest",
+        "limits": "Connections Limits",
+        "listening": "bind inherited is_local is_loopback parse_listen shown",
+        "log": "log_fault",
+        "openapi": "openapi_document",
+        "problems": "DETAILS ProblemError",
+        "protocol": "CollectorProtocol",
+        "readers": "Readers",
+        "relay": "KeyFile Relay shuffled",
+        "server": "make_server tls_context",
+        "wire": "Batch Wire",
+        "workers": "Supervisor Worker",
+        "writing": "BusyError Committer Sealer seal_due",
+    },
+)

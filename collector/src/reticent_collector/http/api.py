@@ -1,0 +1,382 @@
+"""All paths but ingest: plans, estimates, rounds, health, metrics, and the routes of the pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Message, Receive, Scope, Send
+
+from reticent.errors import MissingExtraError, ParameterError, StoreError
+from reticent.plan import Plan
+from reticent_collector.counts import ABOUT
+from reticent_collector.estimates import arrow_bytes, csv_text
+from reticent_collector.http.access import Access, Login, Pages
+from reticent_collector.http.exposition import render_metrics
+from reticent_collector.http.health import Health, Readiness
+from reticent_collector.http.log import log_fault
+from reticent_collector.http.openapi import openapi_document
+from reticent_collector.http.problems import CONTENT_TYPE, ProblemError
+from reticent_collector.http.readers import Readers
+from reticent_collector.results import Results, unix_seconds
+
+OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
+CHANGE_PARAMETERS = {"plan", "metric", "every", "since", "until", "last", "segment", "by", "confidence"}
+ESTIMATE_PARAMETERS = {*CHANGE_PARAMETERS, "round", "format"}
+USUAL_PERIODS = 100  # the latest periods or rounds, when the request names none
+MOST_ROUNDS = 10_000
+MOST_NUMBERS = 20_000  # of one response, each with its interval: bounds its time and memory
+FORMATS = ("json", "csv", "arrow")
+
+SECURITY_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        b"form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
+"""What an answer has besides its own; one that may be kept, such as a static file, says so itself."""
+
+
+class Api:
+    """The paths behind a reader key."""
+
+    def __init__(
+        self,
+        results: Results,
+        ping: Callable[[], None],
+        access: Access,
+        health: Callable[[], Health],
+        secure_cookies: bool,
+        pages: Pages | None,
+        public: Collection[str] = (),
+    ) -> None:
+        self._results = results
+        self._access = access
+        self._health = health
+        self._pages = pages
+        self._has_public = bool(public)
+        self._ready = Readiness(ping)
+        self._document = msgspec.json.encode(openapi_document())
+        self._readers = Readers()
+        routes: list[BaseRoute] = [
+            Route("/v1/plans", self._on_thread(self._plans)),
+            Route("/v1/plans/{name}", self._on_thread(self._plan)),
+            Route("/v1/estimates", self._on_thread(self._estimates)),
+            Route("/v1/changes", self._on_thread(self._changes)),
+            Route("/v1/rounds", self._on_thread(self._rounds)),
+            Route("/metrics", self._metrics),
+            Route("/healthz", self._healthz),
+            Route("/readyz", self._readyz),
+            Route("/openapi.json", self._openapi),
+        ]
+        if pages is not None:
+            routes += Login(access, pages, secure_cookies).routes()
+            for path, handler in pages.handlers(results, health, public).items():
+                routes.append(Route(path, self._on_thread(handler, path.startswith("/public"))))
+            routes.append(Route("/static/{name}", pages.static))
+        refused = (ProblemError, ParameterError, StoreError, HTTPException, ClientDisconnect, Exception)
+        self._app = Starlette(routes=routes, exception_handlers=dict.fromkeys(refused, self._refusal))
+        self._app.router.redirect_slashes = False
+
+    def _on_thread(
+        self, endpoint: Callable[[Request], Response], public: bool = False
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            return await self._readers.run(endpoint, request, public=public)
+
+        return answer
+
+    def close(self) -> None:
+        """Start no more work for readers."""
+        self._readers.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check the key, answer, and add the security headers."""
+        started = False
+
+        async def send_safely(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                names = {name.lower() for name, _ in message["headers"]}
+                if b"content-security-policy" in names:  # it says itself who may frame it
+                    names.add(b"x-frame-options")
+                missing = [header for header in SECURITY_HEADERS if header[0] not in names]
+                message["headers"] = [*message["headers"], *missing]
+            await send(message)
+
+        path = scope["path"]
+        try:
+            if path == "/v1/reports":
+                raise HTTPException(405, headers={"allow": "POST"})
+            public = self._has_public and f"{path}/".startswith("/public/")
+            if path not in OPEN_PATHS and not path.startswith("/static/") and not public:
+                key = self._access.require(scope["headers"], ("reader", "admin"))
+                scope.setdefault("state", {})["logged_in"] = key is not None
+            await self._app(scope, receive, send_safely)
+        except Exception as error:
+            if started:  # Starlette raises once more what it has answered
+                return
+            request = Request(scope)
+            response = self._refusal(request, error)
+            if response.status_code == 401 and self._wants_page(request) and scope["method"] == "GET":
+                query = scope.get("query_string", b"").decode("ascii", "replace")
+                target = quote(f"{path}?{query}" if query else path)
+                response = RedirectResponse(f"/login?next={target}", status_code=303)
+            await response(scope, receive, send_safely)
+
+    def _wants_page(self, request: Request) -> bool:
+        return self._pages is not None and "text/html" in request.headers.get("accept", "")
+
+    def _refusal(self, request: Request, error: Exception) -> Response:
+        """A page for a browser, a problem document (RFC 9457) for others."""
+        problem, headers = _problem_of(error)
+        if self._pages is not None and self._wants_page(request):
+            known = bool(getattr(request.state, "logged_in", False))
+            page = self._pages.problem_page(
+                problem.status, problem.detail, path=request.url.path, logged_in=known
+            )
+            return HTMLResponse(page, problem.status, headers={"vary": "accept", **headers})
+        return Response(problem.body, problem.status, headers=headers, media_type=CONTENT_TYPE.decode())
+
+    # These block: they are worked out on a thread for readers
+
+    def _plans(self, request: Request) -> Response:
+        return _json({"plans": [_described(plan) for plan in self._results.plans().values()]})
+
+    def _plan(self, request: Request) -> Response:
+        plan = self._results.plans().get(request.path_params["name"])
+        if plan is None:
+            raise ProblemError(404, "unknown_plan")
+        wants_json = "application/json" in request.headers.get("accept", "")
+        body = msgspec.json.encode(_described(plan)) if wants_json else plan.text.encode()
+        tag = f'"{sha256(body).hexdigest()[:32]}"'
+        headers = {"etag": tag, "cache-control": "no-cache", "vary": "accept"}
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(
+            body, media_type="application/json" if wants_json else "application/toml", headers=headers
+        )
+
+    def _estimates(self, request: Request) -> Response:
+        query = Query(request.query_params.multi_items(), ESTIMATE_PARAMETERS)
+        form = query.format(request.headers.get("accept", ""))
+        rounds, selection = query.rounds(), self._selection(query)
+        if rounds and query.last() is None:
+            selection["last"] = None
+        results = self._results.estimates(rounds=rounds, **selection)
+        if form == "csv":
+            return PlainTextResponse(csv_text(results.rows), media_type="text/csv")
+        if form == "arrow":
+            try:
+                body = arrow_bytes(results.rows)
+            except MissingExtraError as error:
+                raise ProblemError(406, "not_acceptable", str(error)) from None
+            return Response(body, media_type="application/vnd.apache.arrow.stream")
+        return _lists(
+            {**results.to_dict(), "damaged": self._results.damaged(selection["plan"], query.last())}
+        )
+
+    def _changes(self, request: Request) -> Response:
+        query = Query(request.query_params.multi_items(), CHANGE_PARAMETERS)
+        changes = self._results.changes(**self._selection(query))
+        return _lists({"about": ABOUT, "changes": [change.to_dict() for change in changes]})
+
+    def _selection(self, query: Query) -> dict[str, Any]:
+        """The parameters that estimates and changes share."""
+        plan, since, until = query.one("plan"), query.time("since"), query.time("until")
+        if plan is None:
+            raise ParameterError("plan", "the name of a plan", "nothing")
+        if plan not in self._results.plans():
+            raise ProblemError(404, "unknown_plan")
+        return {
+            "plan": plan,
+            "metric": query.one("metric"),
+            "last": query.last() or (USUAL_PERIODS if since is None else None),
+            "segment": query.segment(),
+            "by": query.one("by"),
+            "confidence": query.confidence(),
+            "every": query.one("every"),
+            "since": since,
+            "until": until,
+            "most": MOST_NUMBERS,
+        }
+
+    def _rounds(self, request: Request) -> Response:
+        query = Query(request.query_params.multi_items(), {"plan", "last"})
+        plan, last = query.one("plan"), query.last() or USUAL_PERIODS
+        if plan is not None and plan not in self._results.plans():
+            raise ProblemError(404, "unknown_plan")
+        return _json({"rounds": self._results.rounds(plan, last)})
+
+    # These do not, or not in all they do
+
+    async def _metrics(self, request: Request) -> Response:
+        accept = request.headers.get("accept", "")
+        body, kind = await self._readers.run(render_metrics, self._results, self._health(), accept)
+        return Response(body, headers={"content-type": kind})
+
+    async def _healthz(self, request: Request) -> Response:
+        return _json({"status": "ok"})
+
+    async def _readyz(self, request: Request) -> Response:
+        if not await self._ready():
+            raise ProblemError(503, "unavailable", retry_after=5)
+        return _json({"status": "ready"})
+
+    async def _openapi(self, request: Request) -> Response:
+        return Response(self._document, media_type="application/json")
+
+
+def _described(plan: Plan) -> dict[str, Any]:
+    return {
+        "name": plan.name,
+        "version": plan.version,
+        "round_seconds": plan.round_seconds,
+        "grace_seconds": plan.grace_seconds,
+        "min_reports": plan.min_reports,
+        "owner": plan.owner,
+        "expires": plan.expires.isoformat() if plan.expires else None,
+        "metrics": [
+            {"name": metric.name, "kind": metric.kind, "unit": metric.unit, "description": metric.description}
+            for metric in plan.metrics
+        ],
+        "segments": {segment.name: list(segment.tags) for segment in plan.segments},
+        "toml": plan.text,
+    }
+
+
+def _json(answer: object) -> Response:
+    return Response(msgspec.json.encode(answer), media_type="application/json")
+
+
+def _lists(answer: dict[str, Any]) -> Response:
+    """Encode lists item by item: encoding all at once would block every other thread."""
+    encode, fields = msgspec.json.encode, []
+    for name, part in answer.items():
+        listed = isinstance(part, list)
+        fields.append(
+            encode(name) + b":" + (b"[%b]" % b",".join(map(encode, part)) if listed else encode(part))
+        )
+    return Response(b"{%b}" % b",".join(fields), media_type="application/json")
+
+
+def _problem_of(error: Exception) -> tuple[ProblemError, dict[str, str]]:
+    """An error as a problem, and its headers. An error may quote the request: it is named, never printed."""
+    more: dict[str, str] = {}
+    match error:
+        case ProblemError():
+            problem = error
+        case ParameterError():
+            problem = ProblemError(400, "bad_request", str(error))
+        case StoreError():
+            log_fault("store-failed", error)
+            problem = ProblemError(503, "unavailable", retry_after=5)
+        case HTTPException():
+            codes = {404: "not_found", 405: "method_not_allowed"}
+            problem = ProblemError(error.status_code, codes.get(error.status_code, "bad_request"))
+            more = dict(error.headers or {})
+        case ClientDisconnect():  # nothing to log, and no client to read this
+            problem = ProblemError(400, "bad_request")
+        case _:
+            log_fault("internal-error", error)
+            problem = ProblemError(500, "internal")
+    headers = {name.decode(): value.decode() for name, value in problem.headers}
+    of_the_body = ("content-type", "content-length")
+    return problem, {**{name: text for name, text in headers.items() if name not in of_the_body}, **more}
+
+
+class Query:
+    """
+    The parameters of a request; any not in `known` is refused.
+
+    >>> Query([("plan", "app-usage"), ("round", "5-7")], {"plan", "round"}).rounds()
+    [5, 6, 7]
+    """
+
+    def __init__(self, pairs: Iterable[tuple[str, str]], known: Collection[str]) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, value in pairs:
+            if name not in known:
+                raise ParameterError(name, f"one of the parameters {', '.join(sorted(known))}", name)
+            self._values.setdefault(name, []).append(value)
+
+    def one(self, name: str) -> str | None:
+        """A parameter that may be given once."""
+        values = self._values.get(name, [])
+        if len(values) > 1:
+            raise ParameterError(name, "one value", len(values))
+        return values[0] if values else None
+
+    def last(self) -> int | None:
+        """How many of the latest periods; None when not given."""
+        text = self.one("last")
+        if text is None:
+            return None
+        if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= MOST_ROUNDS:
+            raise ParameterError("last", f"a whole number from 1 to {MOST_ROUNDS:,}", text[:20])
+        return int(text)
+
+    def time(self, name: str) -> int | None:
+        """A date or time as Unix seconds; None when not given."""
+        text = self.one(name)
+        return None if text is None else unix_seconds(name, text)
+
+    def rounds(self) -> list[int] | None:
+        """Rounds as 5, or 5-9, or several of them; None when not given."""
+        numbers: list[int] = []
+        for text in self._values.get("round", []):
+            first, dash, last = text.partition("-")
+            ends = [first, last if dash else first]
+            if not all(end.isascii() and end.isdigit() and len(end) <= 16 for end in ends):
+                raise ParameterError("round", "a whole number, or two as FIRST-LAST", text[:40])
+            low, high = int(ends[0]), int(ends[1])
+            if not low <= high < low + MOST_ROUNDS - len(numbers):
+                raise ParameterError("round", f"FIRST-LAST with at most {MOST_ROUNDS:,} rounds", text[:40])
+            numbers += range(low, high + 1)
+        return numbers or None
+
+    def segment(self) -> dict[str, str]:
+        """The chosen tag of each segment."""
+        picked: dict[str, str] = {}
+        for text in self._values.get("segment", []):
+            name, colon, tag = text.partition(":")
+            if not colon or picked.setdefault(name, tag) != tag:
+                raise ParameterError("segment", "NAME:TAG, one tag of each segment", text[:40])
+        return picked
+
+    def confidence(self) -> float:
+        """A number; the estimate checks that it is between 0 and 1."""
+        text = self.one("confidence")
+        if text is None:
+            return 0.95
+        try:
+            if re.fullmatch(r"[0-9.]{1,20}(e-?[0-9]{1,3})?", text, re.ASCII | re.IGNORECASE):
+                return float(text)
+        except ValueError:
+            pass
+        raise ParameterError("confidence", "a number between 0 and 1", text[:20])
+
+    def format(self, accept: str) -> str:
+        """One of `FORMATS`: as given, else as the Accept header prefers."""
+        form = self.one("format")
+        if form is None:
+            form = "csv" if "text/csv" in accept else "arrow" if "apache.arrow" in accept else "json"
+        if form not in FORMATS:
+            raise ParameterError("format", "json, csv or arrow", form[:20])
+        return form

@@ -1,0 +1,202 @@
+"""
+`/metrics`: the health of the collector and the newest sealed estimates, for Prometheus.
+
+An estimate has its interval beside it, and so has the change against the period before: "a difference that excludes 0"
+is a rule on two gauges. The series of a plan depend on the plan alone, so they do not come and go with the data, and
+their number is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from itertools import accumulate
+from statistics import median
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import choose_encoder
+
+from reticent.plan import Metric, Plan
+from reticent_collector.estimates import Estimate, HistogramEstimate
+from reticent_collector.http.health import COMMIT_BOUNDS, Health, KeyTraffic
+from reticent_collector.results import LruCache, Period, Result, Results
+
+MOST_NUMBERS = 1_000  # means and shares of buckets per plan: six series each
+
+USUAL_PERIODS = 14  # the reports of the newest period are compared with the median of so many before it
+
+Sample: TypeAlias = tuple[str, list[str], float]
+
+FIGURE = ["plan", "metric", "segment", "tag"]
+PLAN = ["plan"]
+NUMBER = [*FIGURE, "bucket", "bucket_low", "bucket_high", "label"]
+
+
+def render_metrics(results: Results, health: Health, accept: str) -> tuple[bytes, str]:
+    """The body and content type of `/metrics`, in the format that `accept` asks for."""
+    encode, kind = choose_encoder(accept)
+    return encode(_Exposition(results, health)), kind
+
+
+class _Exposition(CollectorRegistry):
+    def __init__(self, results: Results, health: Health) -> None:
+        super().__init__()
+        self._results = results
+        self._health = health
+
+    def collect(self) -> Iterator[Family]:
+        yield from _service(self._health)
+        yield from _figures(self._results)
+
+
+def _service(health: Health) -> Iterator[Family]:
+    # A line for each worker, whose counts begin at 0 when it is started again: only so can Prometheus tell.
+    labels = ["worker"] if health.workers else []
+    healths = [([number], worker) for number, worker in health.workers.items()] or [([], health)]
+    for kind, family in (("gauge", GaugeMetricFamily), ("counter", CounterMetricFamily)):
+        for figure in fields(Health):
+            if figure.metadata.get("kind") == kind:
+                metric = family(f"reticent_{figure.name}", figure.metadata["text"], labels=labels)
+                for worker, one in healths:
+                    metric.add_metric(worker, float(getattr(one, figure.name)))
+                yield metric
+    commits = HistogramMetricFamily(
+        "reticent_commit_duration_seconds", "Duration of a commit.", labels=labels
+    )
+    rejected = CounterMetricFamily(
+        "reticent_rejected", "Requests or reports refused, by code.", labels=[*labels, "code"]
+    )
+    for worker, one in healths:
+        ends = [*map(str, COMMIT_BOUNDS), "+Inf"]
+        counts = map(float, accumulate(one.commit_times))
+        commits.add_metric(worker, [*zip(ends, counts, strict=True)], one.commit_seconds)
+        for code, count in sorted(one.rejected.items()):
+            rejected.add_metric([*worker, code], float(count))
+    yield commits
+    yield rejected
+    for figure in fields(KeyTraffic):
+        if figure.metadata:
+            name, text = f"reticent_key_{figure.name}", figure.metadata["text"]
+            by_key = CounterMetricFamily(name, text, labels=[*labels, "key"])
+            for worker, one in healths:
+                for key in one.keys:
+                    by_key.add_metric([*worker, key.id], float(getattr(key, figure.name)))
+            yield by_key
+
+
+JOINT = "of its 95 % interval, which holds for all buckets of a histogram at once"
+FAMILIES = {
+    "estimate_value": ("Estimate: a mean in its unit, or the share of devices in a bucket.", NUMBER),
+    "estimate_lower": (f"Lower end {JOINT}.", NUMBER),
+    "estimate_upper": (f"Upper end {JOINT}.", NUMBER),
+    "estimate_reports": ("Reports behind the estimate.", FIGURE),
+    "estimate_withheld": ("1 if the newest sealed period has too few reports for an estimate.", PLAN),
+    "estimate_left_out": ("Numbers of the plan that are not exposed because it has too many.", PLAN),
+    "change_value": ("Change of an estimate from the period before.", NUMBER),
+    "change_lower": (f"Lower end {JOINT}.", NUMBER),
+    "change_upper": (f"Upper end {JOINT}.", NUMBER),
+    "period_start_seconds": ("Start of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
+    "period_end_seconds": ("End of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
+    "period_reports": ("Reports of the newest sealed period; 0 if there are too few.", PLAN),
+    "period_reports_usual": (f"Median of the reports of up to {USUAL_PERIODS} periods before.", PLAN),
+    "cohort_p_value": (
+        "Probability that honest devices answer the rows of a histogram as unevenly, newest sealed round.",
+        ["plan", "metric"],
+    ),
+}
+
+
+def _figures(results: Results) -> Iterable[Family]:
+    families = {
+        name: GaugeMetricFamily(f"reticent_{name}", text, labels=labels)
+        for name, (text, labels) in FAMILIES.items()
+    }
+
+    def add(name: str, labels: list[str], value: float) -> None:
+        families[name].add_metric(labels, float(value))
+
+    for name in results.plans():
+        # Of these many some are open; what is sealed is newest first.
+        sealed = [one for one in results.periods(name, last=USUAL_PERIODS + 6) if one.state == "sealed"]
+        add("estimate_withheld", [name], bool(sealed) and not sealed[0].reports)
+        if sealed:
+            add("period_reports", [name], sealed[0].reports)
+            if before := [one.reports for one in sealed[1 : USUAL_PERIODS + 1]]:
+                add("period_reports_usual", [name], median(before))
+        # Of a round or window: a day of remembered answers has no balance.
+        for result in results.newest(name):
+            if (against_chance := result.balance) is not None:
+                add("cohort_p_value", _where(result)[:2], against_chance.p_value)
+        period = next((one for one in sealed if one.reports), None)
+        if period is None:
+            continue
+        add("period_start_seconds", [name, period.every], period.start)
+        add("period_end_seconds", [name, period.every], period.end)
+        remembered = _SEALED.setdefault(results, LruCache(REMEMBERED))
+        key = *((one.plan.version, one.start, one.reports) for one in sealed), MOST_NUMBERS
+        samples = remembered.get((name, period.every, key))
+        if samples is None:
+            samples = tuple(_of_period(results, period))
+            if results.is_readable(period, period.plan.metrics):
+                remembered.put((name, period.every, key), samples)
+        for sample in samples:
+            add(*sample)
+    return families.values()
+
+
+REMEMBERED = 64
+_SEALED: WeakKeyDictionary[Results, LruCache[tuple[Sample, ...]]] = WeakKeyDictionary()
+"""The samples of sealed periods, which never change: computing them at each scrape would take seconds."""
+
+
+def _of_period(results: Results, period: Period) -> Iterator[Sample]:
+    asked, left_out = _asked(period.plan)
+    yield "estimate_left_out", [period.plan.name], left_out
+    for by, metrics in asked.items():
+        for result in results.results(period, metrics, by=by):
+            yield "estimate_reports", _where(result), result.estimate.reports
+            yield from _numbers("estimate", result, result.estimate)
+        # Where few metrics have room, one by one: changes of all of them would take far longer.
+        few = 2 * len(metrics) <= len(period.plan.metrics)
+        names = [metric.name for metric in metrics] if few else [None]
+        since, until = period.start, period.end
+        for name in names:
+            for change in results.changes(
+                period.plan.name, name, by=by, every=period.every, since=since, until=until
+            ):
+                if change.after.period.start == period.start and change.after.metric in metrics:
+                    yield from _numbers("change", change.after, change.estimate)
+
+
+def _numbers(name: str, subject: Result, estimate: Estimate | HistogramEstimate) -> Iterator[Sample]:
+    numbers = (estimate,) if isinstance(estimate, Estimate) else estimate.buckets
+    for place, number in enumerate(numbers):
+        edges = [f"{edge:.15g}" for edge in number.edges or ()] or ["", ""]
+        bucket = "" if isinstance(estimate, Estimate) else str(place)
+        labels = [*_where(subject), bucket, *edges, number.label]
+        for part in ("value", "lower", "upper"):
+            yield f"{name}_{part}", labels, getattr(number, part)
+
+
+def _where(result: Result) -> list[str]:
+    segment, tag = next(iter(result.segment.items()), ("", ""))
+    return [result.plan, result.metric.name, segment, tag]
+
+
+def _asked(plan: Plan) -> tuple[dict[str | None, list[Metric]], int]:
+    """The metrics that are exposed by each segment (None: the whole fleet), and how many numbers have no room."""
+    asked: dict[str | None, list[Metric]] = {}
+    numbers = left_out = 0
+    for segment in (None, *plan.segments):
+        for metric in plan.metrics:
+            size = metric.mechanism.intervals * (1 if segment is None else len(segment.tags) + 1)
+            if numbers + size > MOST_NUMBERS:
+                left_out += size
+                continue
+            numbers += size
+            asked.setdefault(segment.name if segment else None, []).append(metric)
+    return asked, left_out

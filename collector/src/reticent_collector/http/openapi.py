@@ -1,0 +1,304 @@
+"""The interface as an OpenAPI 3.1 document; also committed as docs/reference/openapi.json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+from reticent_collector.columns import COLUMNS, SUBJECT
+from reticent_collector.http.problems import DETAILS
+
+Schema = dict[str, Any]
+
+_NUMBER = {"type": "number"}
+_TEXT = {"type": "string"}
+_WHOLE = {"type": "integer", "minimum": 0}
+_BASE64 = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
+_NAME = {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$"}
+_STATE = {"enum": ["open", "sealed", "damaged"]}
+_EVERY = {"enum": ["round", "window", "day", "week", "month"]}
+_TAGS = {"type": "object", "additionalProperties": _TEXT}
+
+
+def _all(names: str, schema: Schema) -> dict[str, Schema]:
+    return dict.fromkeys(names.split(), schema)
+
+
+def _object(
+    properties: dict[str, Any], required: Sequence[str] | None = None, description: str = "", **more: Any
+) -> Schema:
+    """An object whose properties are all required, unless `required` names some."""
+    described = {"description": description} if description else {}
+    names = list(properties) if required is None else list(required)
+    return {"type": "object", **described, "required": names, **more, "properties": properties}
+
+
+def _array(items: Schema, **more: Any) -> Schema:
+    return {"type": "array", "items": items, **more}
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_TYPES: dict[str, Schema] = {
+    "text": _TEXT,
+    "int64": _WHOLE,
+    "float64": _NUMBER,
+    "timestamp": {"type": "string", "format": "date-time"},
+    "json": _TAGS,
+}
+_COLUMNS = {column.name: {**_TYPES[column.type], "description": column.meaning} for column in COLUMNS} | {
+    "value": {"type": ["number", "null"], "description": "null for a bucket without reports"},
+    "kind": {"enum": ["mean", "histogram", "choice", "flag"]},
+    "state": {**_STATE, "description": "open: provisional, reports still come in"},
+}
+_WHERE = {name: _COLUMNS[name] for name in (*SUBJECT, "kind")}
+_ESTIMATE = {
+    **{name: column for name, column in _COLUMNS.items() if name not in _WHERE},
+    "consistent": {"type": "boolean", "description": "whether any true value explains the reports"},
+}
+_ROW = _object({"row": _WHOLE, "reports": _WHOLE, "expected": _NUMBER, "p_value": _NUMBER})
+_BALANCE = _object(
+    {
+        "p_value": {"type": "number", "minimum": 0, "maximum": 1},
+        "even": {"type": "boolean"},
+        "over": _array(_ROW, description="Rows with more reports than chance explains"),
+        "under": _array(_ROW, description="Rows with fewer"),
+    },
+    description="A histogram's reports on each row (bucket of dBitFlip, row of the Hadamard bit) held "
+    "against chance. Uneven below 10^-6: some client chooses cohorts, or draws them wrongly.",
+)
+_BUCKET = _object(_ESTIMATE, ["bucket", "value", "lower", "upper"])
+_ROUNDS = {
+    "rounds": {**_WHOLE, "description": "Rounds in the figure"},
+    "rounds_missing": {**_WHOLE, "description": "Rounds of the period that are missing"},
+}
+_CLEAR = {
+    "clear": {"type": "boolean", "description": "Whether the interval excludes 0"},
+    "words": {**_TEXT, "description": "The change in words"},
+}
+_VALUES = _all("value lower upper half_width", _NUMBER) | {
+    "values": _array({"type": ["number", "null"]}, description="Of the buckets")
+}
+_ROUND = _object(
+    {
+        "plan": _TEXT,
+        **_all("version round start end closes", _WHOLE),
+        "state": _STATE,
+        "reports": {
+            "type": ["integer", "null"],
+            "description": "As far as readers may see them; null: too few",
+        },
+        "reason": {"type": "string", "description": "Why none are shown, if so"},
+    },
+    ["plan", "version", "round", "start", "end", "closes", "state", "reports"],
+)
+_SCHEMAS: dict[str, Any] = {
+    "Report": _object(
+        {
+            "plan": _NAME,
+            "version": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+            "round": {"type": "integer", "minimum": 0, "maximum": 2**53 - 1},
+            "id": {"pattern": "^[A-Za-z0-9_-]{21}[AQgw]$", **_TEXT, "description": "16 bytes, base64url"},
+            "cohort": {**_WHOLE, "maximum": 255},
+            "asked": {
+                **_BASE64,
+                "description": "The answered metrics, one bit each, base64url; only if not all are",
+            },
+            "bits": {**_BASE64, "description": "Answers, base64url"},
+            "segment": _TAGS,
+        },
+        ["plan", "version", "round", "id", "bits"],
+        "One report; see docs/reference/wire.md. Nothing else may be in it.",
+        additionalProperties=False,
+    ),
+    "Accepted": _object(
+        {
+            "accepted": {**_WHOLE, "description": "Durable, and counted once each"},
+            "rejected": _array(_object({"index": _WHOLE, "code": _TEXT})),
+        },
+        ["accepted"],
+    ),
+    "Estimates": _object(
+        {
+            "about": {**_TEXT, "description": "Which devices the figures describe, in a sentence"},
+            "estimates": _array(
+                _object(
+                    {**_WHERE, **_ROUNDS, **_ESTIMATE, "balance": _BALANCE, "buckets": _array(_BUCKET)},
+                    [*_WHERE, *_ROUNDS, "confidence", "reports"],
+                )
+            ),
+            "withheld": _array(
+                _object({**_WHERE, "unit": _TEXT, "reports": {"type": "null"}, "reason": _TEXT}),
+                description="Requested figures with fewer reports than the plan's min_reports",
+            ),
+            "damaged": _array(
+                _object({"plan": _TEXT, "version": _WHOLE, "round": _WHOLE, "reason": _TEXT}),
+                description="Rounds that cannot be read: no estimate until they are repaired",
+            ),
+        }
+    ),
+    "Changes": _object(
+        {
+            "about": {**_TEXT, "description": "Which devices the figures describe, in a sentence"},
+            "changes": _array(
+                _object(
+                    {
+                        **_WHERE,
+                        **_ROUNDS,
+                        **_ESTIMATE,
+                        **_CLEAR,
+                        "after": _object(_VALUES, []),
+                        "before": _object(
+                            {"start_time": _TYPES["timestamp"], "end_time": _TYPES["timestamp"], **_VALUES},
+                            ["start_time", "end_time"],
+                        ),
+                        "buckets": _array(_object({**_ESTIMATE, **_CLEAR}, ["value", *_CLEAR])),
+                    },
+                    [*_WHERE, *_ROUNDS, *_CLEAR, "after", "before", "confidence", "reports"],
+                    "The later period minus the one before: value, lower and upper are of the difference",
+                )
+            ),
+        }
+    ),
+    "Rounds": _object({"rounds": _array(_ROUND)}),
+    "Plan": _object(
+        {
+            "name": _TEXT,
+            **_all("version round_seconds grace_seconds min_reports", _WHOLE),
+            "owner": _TEXT,
+            "expires": {"type": ["string", "null"], "format": "date"},
+            "metrics": _array({"type": "object"}),
+            "segments": {"type": "object", "additionalProperties": _array(_TEXT)},
+            "toml": _TEXT,
+        },
+        ["name", "version", "round_seconds", "grace_seconds", "min_reports", "metrics", "segments", "toml"],
+    ),
+    "Plans": _object({"plans": _array(_reference("Plan"))}),
+    "Status": _object({"status": _TEXT}),
+    "Problem": _object(
+        {
+            **_all("type title detail", _TEXT),
+            "status": {"type": "integer"},
+            "code": {"enum": sorted(DETAILS)},
+        },
+        description="RFC 9457",
+    ),
+}
+
+
+def openapi_document() -> Schema:
+    """The whole document."""
+    plan = _parameter("plan", "query", _NAME)
+    last = _parameter(
+        "last", "query", {"type": "integer", "minimum": 1, "maximum": 10_000}, "Latest periods or rounds only"
+    )
+    rounds = {"type": "string", "pattern": "^[0-9]{1,16}(-[0-9]{1,16})?$"}
+    confidence = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    selection = [
+        {**plan, "required": True},
+        _parameter("metric", "query", _NAME),
+        _parameter("every", "query", _EVERY, "The period of a figure; default: a day for most plans"),
+        _parameter(
+            "since", "query", _TEXT, "Periods that start at or after this time: a date, or ISO 8601; UTC"
+        ),
+        _parameter("until", "query", _TEXT, "Periods that start before this time"),
+        last,
+        _parameter("segment", "query", _TEXT, "NAME:TAG; may be repeated"),
+        _parameter("by", "query", _TEXT, "One estimate per tag of this segment"),
+        _parameter("confidence", "query", confidence),
+    ]
+    public = {"security": [], "x-roles": ["public"]}
+    gets: dict[str, dict[str, Any]] = {
+        "/v1/plans": _get("listPlans", "The newest version of every plan.", "Plans"),
+        "/v1/plans/{name}": {
+            **_get("getPlan", "A plan as plan.toml, or described in JSON. Has an ETag.", "Plan", 404),
+            "parameters": [_parameter("name", "path", _NAME, required=True)],
+        },
+        "/v1/estimates": {
+            **_get("getEstimates", "Estimates with their intervals.", "Estimates", 400, 404, 406),
+            "parameters": [
+                *selection,
+                _parameter("round", "query", rounds, "N, or FIRST-LAST"),
+                _parameter("format", "query", {"enum": ["json", "csv", "arrow"]}),
+            ],
+        },
+        "/v1/changes": {
+            **_get("getChanges", "Changes of figures from the period before.", "Changes", 400, 404),
+            "parameters": selection,
+        },
+        "/v1/rounds": {
+            **_get("listRounds", "Rounds, latest first.", "Rounds", 400, 404),
+            "parameters": [plan, last],
+        },
+        "/metrics": _get("getMetrics", "Health and newest estimates, for Prometheus.", "text/plain"),
+        "/healthz": {**_get("isAlive", "Whether the process answers.", "Status"), **public},
+        "/readyz": {**_get("isReady", "Whether the store answers.", "Status", 503), **public},
+        "/openapi.json": _get("getOpenapi", "This document.", "application/json"),
+    }
+    send = {
+        "operationId": "sendReports",
+        "summary": "Send one report, or a batch. 202 means durable, and counted once.",
+        "x-roles": ["ingest", "admin"],
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": _reference("Report")},
+                "application/x-ndjson": {"schema": _TEXT},
+                "application/vnd.reticent.packed": {"schema": {"type": "string", "format": "binary"}},
+            },
+        },
+        "responses": _responses(
+            "Accepted", 400, 404, 408, 409, 410, 413, 415, 425, 429, 431, 503, status=202
+        ),
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "reticent collector",
+            "version": version("reticent"),
+            "description": "Private telemetry for counters: noisy bits in, estimates with intervals out.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "security": [{"key": []}],
+        "paths": {"/v1/reports": {"post": send}, **{path: {"get": get} for path, get in gets.items()}},
+        "components": {
+            "schemas": _SCHEMAS,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _get(name: str, summary: str, answer: str, *problems: int) -> Schema:
+    """A GET that answers with a schema, or with a media type."""
+    return {
+        "operationId": name,
+        "summary": summary,
+        "x-roles": ["reader", "admin"],
+        "responses": _responses(answer, *problems),
+    }
+
+
+def _responses(answer: str, *problems: int, status: int = 200) -> Schema:
+    content: dict[str, Any] = {answer: {}}
+    if answer in _SCHEMAS:
+        content = {"application/json": {"schema": _reference(answer)}}
+    if answer == "Estimates":
+        content |= {"text/csv": {}, "application/vnd.apache.arrow.stream": {}}
+    if answer == "Plan":
+        content |= {"application/toml": {}}
+    problem = {"application/problem+json": {"schema": _reference("Problem")}}
+    refused = {"description": "Refused", "content": problem}
+    codes = sorted({401, 403, 503, *problems})
+    return {
+        str(status): {"description": "OK", "content": content},
+        **{str(code): refused for code in codes},
+    }
+
+
+def _parameter(
+    name: str, place: str, schema: dict[str, Any], text: str = "", required: bool = False
+) -> Schema:
+    return {"name": name, "in": place, "required": required, "description": text, "schema": schema}

@@ -1,0 +1,54 @@
+"""
+What readers are shown of a store: plans, rounds and estimates, for HTTP, the dashboard and the commands.
+
+Each answer of `Results(store)` about a metric in a `Period` is a `Result`, or `Withheld` where there are too few
+reports. A `Change` is one period less the one before it. `write_results` puts final figures into the table of
+results, for programs that read SQL or Parquet.
+"""
+
+from reticent_collector.results.cache import LruCache
+from reticent_collector.results.periods import (
+    EVERY,
+    Every,
+    Period,
+    State,
+    answered_every,
+    everies,
+    span_of,
+    unix_seconds,
+    usual_every,
+)
+from reticent_collector.results.reader import Results
+from reticent_collector.results.result import (
+    Change,
+    Estimates,
+    Result,
+    Subject,
+    Withheld,
+    change_in_words,
+    is_clear,
+)
+from reticent_collector.results.writer import problems, write_results
+
+__all__ = [
+    "EVERY",
+    "Change",
+    "Estimates",
+    "Every",
+    "LruCache",
+    "Period",
+    "Result",
+    "Results",
+    "State",
+    "Subject",
+    "Withheld",
+    "answered_every",
+    "change_in_words",
+    "everies",
+    "is_clear",
+    "problems",
+    "span_of",
+    "unix_seconds",
+    "usual_every",
+    "write_results",
+]

@@ -1,0 +1,145 @@
+"""
+Periods: a round, a window of sampled answers, or a day, week or month of the calendar in UTC.
+
+Weeks begin on Monday. Periods are made of whole rounds: a round belongs to the period in which it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple, get_args
+
+from reticent.errors import ParameterError
+from reticent.plan import Plan
+from reticent.plan.metric import FIRST_MONDAY
+from reticent_collector import columns
+from reticent_collector.stores import RoundInfo
+
+Every = Literal["round", "window", "day", "week", "month"]
+State = Literal["open", "sealed", "damaged"]
+EVERY: tuple[Every, ...] = get_args(Every)
+SHORTEST: dict[Every, int] = {"day": 86_400, "week": 7 * 86_400, "month": 28 * 86_400}  # seconds, at least
+MOST_ROUNDS_OF_A_DAY = 1440  # a plan with more, for trying things out, is shown by round by default
+
+
+class Span(NamedTuple):
+    """The rounds of a period, by number, and its times in unix seconds."""
+
+    every: Every
+    first: int
+    last: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The rounds of a plan's version that begin between two times."""
+
+    plan: Plan
+    every: Every
+    first: int  #: the number of its first round, whether that has reports or not
+    last: int
+    start: int  #: when it begins, in unix seconds; a day, week or month at midnight UTC
+    end: int
+    state: State
+    rounds: tuple[RoundInfo, ...]  #: those with reports, latest first, each with as many as are shown
+
+    @property
+    def reports(self) -> int:
+        """Reports of all its rounds, as far as they are shown."""
+        return sum(info.reports for info in self.rounds)
+
+    @property
+    def possible_rounds(self) -> int:
+        """How many rounds the period has, with and without reports."""
+        return self.last - self.first + 1
+
+
+def usual_every(plan: Plan) -> Every:
+    """The default period: a day; a longer window or round by itself, and rounds of less than a minute too."""
+    if plan.answers.sampled and plan.answers.window * plan.round_seconds > SHORTEST["day"]:
+        return "window"
+    fits = SHORTEST["day"] // MOST_ROUNDS_OF_A_DAY <= plan.round_seconds <= SHORTEST["day"]
+    return "day" if fits else "round"
+
+
+def answered_every(plan: Plan) -> Every:
+    """The period in which a device sends one report."""
+    return "window" if plan.answers.sampled else "round"
+
+
+def everies(plan: Plan) -> list[Every]:
+    """The periods that figures of a plan can have."""
+    return [
+        every
+        for every in EVERY
+        if plan.round_seconds <= SHORTEST.get(every, plan.round_seconds)
+        and (every != "window" or plan.answers.sampled)
+    ]
+
+
+def check_every(versions: Sequence[Plan], asked: str) -> Every:
+    """What is asked for, if any version of a plan has such periods; else `ParameterError` about the first one."""
+    for every in (every for plan in versions for every in everies(plan)):
+        if every == asked:
+            return every
+    raise ParameterError("every", f"one of {', '.join(everies(versions[0]))}", asked[:20])
+
+
+def span_of(plan: Plan, number: int, every: Every) -> Span:
+    """
+    The period that a round is in. A round for which there is no such period is one of its own.
+
+    >>> from reticent.plan import Plan
+    >>> plan = Plan.load("examples/plan.toml")
+    >>> for every in EVERY[2:]:
+    ...     span = span_of(plan, 82_800, every)
+    ...     print(every, datetime.fromtimestamp(span.start, UTC).date(), span.last - span.first + 1, "rounds")
+    day 2026-09-04 4 rounds
+    week 2026-08-31 28 rounds
+    month 2026-09-01 120 rounds
+    """
+    seconds = plan.round_seconds
+    begins = number * seconds
+    alone = Span("round", number, number, begins, begins + seconds)
+    if every == "round":
+        return alone
+    if every == "window":
+        window = plan.answers.window_of(number, seconds)
+        if window is None:
+            return alone
+        last = window.first + window.rounds - 1
+        return Span(every, window.first, last, window.start, (last + 1) * seconds)
+    length = SHORTEST[every]
+    if seconds > length:
+        return alone
+    if every == "month":
+        first_day = datetime.fromtimestamp(begins, UTC).replace(day=1, hour=0, minute=0, second=0)
+        next_month = (first_day + timedelta(days=31)).replace(day=1)
+        start, end = int(first_day.timestamp()), int(next_month.timestamp())
+    else:
+        origin = FIRST_MONDAY if every == "week" else 0
+        start = begins - (begins - origin) % length
+        end = start + length
+    return Span(every, -(-start // seconds), -(-end // seconds) - 1, start, end)
+
+
+def unix_seconds(name: str, text: str) -> int:
+    """
+    The time of a text: a date, a time in ISO 8601, or unix seconds. Without an offset it is UTC.
+
+    >>> [unix_seconds("since", text) for text in ("2026-11-01", "2026-11-01T02:00+02:00", "1793491200")]
+    [1793491200, 1793491200, 1793491200]
+    """
+    try:
+        if text.isascii() and text.isdigit() and len(text) <= 11:
+            return int(text)
+        seconds = columns.unix_seconds(text if text.isascii() and len(text) <= 40 else "")
+        datetime.fromtimestamp(seconds, UTC)  # an offset may lead out of the years that there are
+        return seconds
+    except (ValueError, OverflowError):
+        expected = "a date such as 2026-11-01, a time such as 2026-11-01T06:00Z, or unix seconds"
+        raise ParameterError(name, expected, text[:40]) from None

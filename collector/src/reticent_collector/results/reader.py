@@ -1,0 +1,453 @@
+"""
+`Results`: plans, rounds and estimates of a store, for HTTP, the dashboard and the commands.
+
+All figures are made of groups of at least `min_reports` reports, as docs/explanation/readers.md defines them: no
+other counts leave this module.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from reticent.errors import ParameterError
+from reticent.plan import Metric, Plan
+from reticent_collector.counts import Counts
+from reticent_collector.estimates import average, difference, shares_of_rows
+from reticent_collector.results.cache import LruCache
+from reticent_collector.results.periods import (
+    Period,
+    Span,
+    State,
+    answered_every,
+    check_every,
+    span_of,
+    usual_every,
+)
+from reticent_collector.results.result import Change, Estimates, Result, Withheld, reason_of
+from reticent_collector.stores import (
+    FEW,
+    CountsByTags,
+    DamagedError,
+    RoundInfo,
+    RoundKey,
+    Rounds,
+    folded,
+    reports_of,
+)
+
+MOST_ROWS_CACHED = 2_000_000  # rows of the counts of sealed rounds in memory, some 70 bytes each
+SETTLED_SECONDS = 60  # after the last round of a period closes, so that what was accepted in time is stored
+MOST_ROUNDS_READ = 10_000  # rounds that a bounded answer is made of at most, unless one period has more
+
+
+Parts = dict[tuple[str, str], dict[int, Counts]]  # by metric and tag: the counts of each round
+
+
+class Results:
+    """Reads a store, from any thread; methods block. Counts of sealed rounds, which never change, are cached."""
+
+    def __init__(self, store: Rounds, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self.clock = clock
+        self._counts: LruCache[CountsByTags] = LruCache(MOST_ROWS_CACHED)
+
+    def plans(self) -> dict[str, Plan]:
+        """The newest version of each plan, by name."""
+        return {plan.name: plan for plan in sorted(self._store.plans(), key=lambda plan: plan.version)}
+
+    def versions(self, plan: str) -> dict[int, Plan]:
+        """Every version of a plan, newest first, by its number."""
+        newest_first = sorted(self._store.plans(), key=lambda version: -version.version)
+        return {version.version: version for version in newest_first if version.name == plan}
+
+    def plan(self, name: str) -> Plan:
+        """The newest version of a plan; raises `ParameterError` when there is none."""
+        for plan in self.versions(name).values():
+            return plan
+        raise ParameterError("plan", "a plan this collector serves", name)
+
+    def rounds(self, plan: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
+        """The rounds of a plan, latest first, ready for JSON; without `reports` but with a `reason` if too few."""
+        plans = {(version.name, version.version): version for version in self._store.plans()}
+        rows = []
+        for listed in self._store.rounds(plan, last):
+            version = plans[listed.key[:2]]
+            info, window = self._round(version, listed), version.round(listed.key.round)
+            times = {"start": window.start, "end": window.end, "closes": window.closes}
+            row = {**info.key._asdict(), **times, "state": _state(info), "reports": info.reports or None}
+            rows.append(row if info.reports else {**row, "reason": reason_of(version, _state(info))})
+        return rows
+
+    def _round(self, plan: Plan, info: RoundInfo) -> RoundInfo:
+        """A round with as many reports as are shown of it."""
+        reports = info.reports
+        if info.damage or (info.state == "sealed" and reports < plan.min_reports):
+            reports = 0
+        elif info.state != "sealed" and plan.min_reports > 1:
+            reports = reports_of(plan, folded(plan, self._store.shown(info.key)))
+        return info._replace(reports=reports)
+
+    def periods(
+        self,
+        plan: str,
+        last: int | None = None,
+        every: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> list[Period]:
+        """
+        The periods of a plan that have reports, latest first: at most the `last` ones.
+
+        `every` is one of `EVERY`; by default `usual_every` of each version. `since` and `until` select the
+        periods that begin at or after the one and before the other, in unix seconds. Versions of a plan have
+        periods of their own. A period is sealed when no report on any of its rounds can come any more, and
+        all are sealed. With a damaged round it stays open, since that may be repaired.
+        """
+        return [self._shown(period) for period in self._listed(plan, last, every, since, until)]
+
+    def _shown(self, period: Period) -> Period:
+        return replace(period, rounds=tuple(self._round(period.plan, info) for info in period.rounds))
+
+    def _listed(
+        self, plan: str, last: int | None, every: str | None, since: int | None, until: int | None
+    ) -> list[Period]:
+        """The same periods, with all reports of their rounds: not for readers."""
+        versions = self.versions(plan)
+        chosen = None if every is None else check_every([self.plan(plan), *versions.values()], every)
+        kinds = {number: chosen or usual_every(version) for number, version in versions.items()}
+        # The number of rounds in the `last` days is not known, and none must be cut: then all rounds are listed.
+        bounded = {*kinds.values()} <= {"round"} and since is None and until is None
+        rounds_of: dict[tuple[int, Span], list[RoundInfo]] = {}
+        for info in self._store.rounds(plan, last if bounded else None):
+            number = info.key.version
+            span = span_of(versions[number], info.key.round, kinds[number])
+            if (since is None or span.start >= since) and (until is None or span.start < until):
+                rounds_of.setdefault((number, span), []).append(info)
+        latest = sorted(rounds_of.items(), key=lambda item: (-item[0][1].end, -item[0][0]))[:last]
+        return [
+            Period(version, *span, self._state(version, span.first, span.last, rounds), tuple(rounds))
+            for (number, span), rounds in latest
+            for version in [versions[number]]
+        ]
+
+    def is_readable(self, period: Period, metrics: Sequence[Metric]) -> bool:
+        """Whether the counts of some metrics in all its rounds can be read; some damage is found only then."""
+        try:
+            for info in period.rounds:
+                self._groups(period.plan, info, metrics)
+        except DamagedError:  # the store lists the round as damaged from now on
+            return False
+        return True
+
+    def _state(self, plan: Plan, first: int, last: int, rounds: Sequence[RoundInfo]) -> State:
+        states = {_state(info) for info in rounds}
+        if len(states) == 1 and (first == last or states == {"damaged"}):
+            return states.pop()
+        over = self.clock() >= plan.round(last).closes + SETTLED_SECONDS
+        return "sealed" if over and states == {"sealed"} else "open"
+
+    def estimates(
+        self,
+        plan: str,
+        metric: str | None = None,
+        rounds: Sequence[int] | None = None,
+        last: int | None = None,
+        segment: Mapping[str, str] | None = None,
+        by: str | None = None,
+        confidence: float = 0.95,
+        every: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        most: int | None = None,
+    ) -> Estimates:
+        """
+        The estimates of a plan's metrics, latest period first.
+
+        `every`, `last`, `since` and `until` select periods, as for `periods`; `rounds` selects rounds by number,
+        and with `every` their periods. `segment` keeps the devices with these tags; `by` names a segment whose
+        tags are estimated separately, with rare tags together under "(few)". Periods without reports have no
+        estimate. `most` bounds the numbers of an answer, each a mean or the share of a bucket: an answer of
+        several periods that would have more, or is made of more than `MOST_ROUNDS_READ` rounds, is refused
+        before anything is computed.
+        """
+        if every is None and rounds is not None:
+            every = "round"
+        periods = self._listed(plan, last, every, since, until)
+        if rounds is not None:
+            wanted = set(rounds)
+            periods = [one for one in periods if not wanted.isdisjoint(range(one.first, one.last + 1))]
+        asked = self._asked(plan, periods, metric, segment or {}, by, confidence, most)
+        if metric is not None:
+            self.read_ahead([period for period, _ in asked], metric)
+        figures: list[Result | Withheld] = []
+        for period, metrics in asked:
+            figures += self.figures(self._shown(period), metrics, segment, by, confidence)
+        return Estimates(figures)
+
+    def changes(
+        self,
+        plan: str,
+        metric: str | None = None,
+        last: int | None = None,
+        segment: Mapping[str, str] | None = None,
+        by: str | None = None,
+        confidence: float = 0.95,
+        every: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        most: int | None = None,
+    ) -> list[Change]:
+        """
+        How metrics changed from one period to the next, latest first: see `reticent_collector.results.result`.
+
+        The parameters are those of `estimates`, about the later of two periods. There is no change where the
+        period before has no reports, is of another version, or has no sealed round to compare.
+        """
+        picked = segment or {}
+        wanted = self._listed(plan, last, every, since, until)
+        asked = self._asked(plan, wanted, metric, picked, by, confidence, most)
+        every_period = self._listed(plan, None, every, None, None)
+        followed_by = {(one.plan.version, one.last + 1): one for one in every_period}
+        known: dict[tuple[int, int], tuple[Period, Parts]] = {}
+        changes = []
+        for period, metrics in asked:
+            earlier = followed_by.get((period.plan.version, period.first))
+            if earlier is None:
+                continue
+            for one in (period, earlier):
+                if (one.plan.version, one.first) not in known:
+                    final = replace(one, rounds=tuple(info for info in one.rounds if info.state == "sealed"))
+                    readable, parts = self._parts(final, metrics, picked, by)
+                    known[one.plan.version, one.first] = self._shown(readable), parts
+            after, later_rounds = known[period.plan.version, period.first]
+            before, earlier_rounds = known[period.plan.version, earlier.first]
+            shift, answers = period.first - earlier.first, period.plan.answers
+            for (name, tag), later in later_rounds.items():
+                rounds, compared = earlier_rounds.get((name, tag), {}), period.plan.by_name[name]
+                numbers = sorted(number for number in later if number - shift in rounds)
+                if numbers:
+                    tags = {**picked, **({by: tag} if by else {})}
+                    of_later = {number: later[number] for number in numbers}
+                    of_earlier = {number - shift: rounds[number - shift] for number in numbers}
+                    sides = [*of_later.values()], [*of_earlier.values()]
+                    new, old = (average(compared, side, confidence, answers) for side in sides)
+                    changes.append(
+                        Change(
+                            Result(after, compared, tags, of_later, new),
+                            Result(before, compared, tags, of_earlier, old),
+                            difference(compared, *sides, confidence, answers),
+                        )
+                    )
+        return changes
+
+    def _asked(
+        self,
+        plan: str,
+        periods: Sequence[Period],
+        metric: str | None,
+        segment: Mapping[str, str],
+        by: str | None,
+        confidence: float,
+        most: int | None,
+    ) -> list[tuple[Period, list[Metric]]]:
+        """The metrics asked for in each period; refuses unknown names, and answers that are too large."""
+        self.check(self.plan(plan), metric, segment, by, confidence)
+        asked: list[tuple[Period, list[Metric]]] = []
+        numbers = 0
+        for period in periods:
+            if not {*segment, *([by] if by else [])} <= {declared.name for declared in period.plan.segments}:
+                continue  # this version of the plan had no such segment
+            metrics = [one for one in period.plan.metrics if metric in (None, one.name)]
+            asked.append((period, metrics))
+            tags = next((len(one.tags) + 1 for one in period.plan.segments if one.name == by), 1)
+            shapes = (one.mechanism for one in metrics)
+            numbers += tags * sum(len(one.points) - 1 if one.kind == "histogram" else 1 for one in shapes)
+        rounds = sum(len(period.rounds) for period, _ in asked)
+        if most is not None and len(asked) > 1 and (numbers > most or rounds > MOST_ROUNDS_READ):
+            share = min(most / max(numbers, 1), MOST_ROUNDS_READ / max(rounds, 1))
+            raise ParameterError(
+                "last",
+                f"at most {max(1, int(len(asked) * share)):,} periods at once of what is asked, with {most:,} "
+                f"numbers from {MOST_ROUNDS_READ:,} rounds in all",
+                f"{len(asked):,}, with {numbers:,} numbers from {rounds:,} rounds",
+                "ask for a part at a time with since and until, for one metric, or without by",
+            )
+        return asked
+
+    def damaged(self, plan: str | None, last: int | None = None) -> list[dict[str, Any]]:
+        """The damaged rounds of a plan, latest first, ready for JSON."""
+        return [
+            {**info.key._asdict(), "reason": info.damage.partition("\n")[0]}
+            for info in self._store.rounds(plan, last)
+            if info.damage
+        ]
+
+    def newest(self, plan: str, confidence: float = 0.95) -> list[Result]:
+        """The estimates of a plan's newest sealed round, or window, that has enough reports."""
+        for period in self.periods(plan, 20, answered_every(self.plan(plan))):
+            if period.state == "sealed" and period.reports:
+                return list(self.results(period, period.plan.metrics, confidence=confidence))
+        return []
+
+    def uneven(self, last: int) -> list[Result]:
+        """The newest round of each histogram, among the `last` ones, whose rows chance does not explain."""
+        newest: dict[tuple[str, str], Result] = {}
+        for period in (
+            period for plan in sorted(self.plans()) for period in self.periods(plan, last, "round")
+        ):
+            metrics = [metric for metric in period.plan.metrics if shares_of_rows(metric)]
+            for result in self.results(period, metrics) if metrics else ():
+                if result.balance is not None and not result.balance.even:
+                    newest.setdefault((result.plan, result.metric.name), result)
+        return list(newest.values())
+
+    def results(
+        self,
+        period: Period,
+        metrics: Sequence[Metric],
+        segment: Mapping[str, str] | None = None,
+        by: str | None = None,
+        confidence: float = 0.95,
+    ) -> list[Result]:
+        """The estimates of some metrics in one period; none when it is damaged."""
+        return Estimates(self.figures(period, metrics, segment, by, confidence))
+
+    def figures(
+        self,
+        period: Period,
+        metrics: Sequence[Metric],
+        segment: Mapping[str, str] | None = None,
+        by: str | None = None,
+        confidence: float = 0.95,
+    ) -> Iterator[Result | Withheld]:
+        """The estimates of some metrics in one period, and the withheld figures."""
+        plan, picked = period.plan, segment or {}
+        period, parts = self._parts(period, metrics, picked, by)
+        tags_of = {segment.name: (*segment.tags, FEW) for segment in plan.segments}
+        readable = period.state != "damaged"
+        sealed = {info.key.round for info in period.rounds if info.state == "sealed"}
+        for metric in metrics:
+            for tag in (tag for tag in tags_of[by] if picked.get(by, tag) == tag) if by else ("",):
+                tags = {**picked, **({by: tag} if by else {})}
+                by_round = dict(sorted(parts.get((metric.name, tag), {}).items()))
+                # An open round may have only a few reports yet, and the round with the fewest determines the
+                # interval of an average. The counts of sampled answers simply add up.
+                if not plan.answers.sampled and not sealed.isdisjoint(by_round):
+                    by_round = {number: counts for number, counts in by_round.items() if number in sealed}
+                if by_round:
+                    figure = average(metric, [*by_round.values()], confidence, plan.answers)
+                    yield Result(period, metric, tags, by_round, figure)
+                elif readable and tag != FEW and plan.min_reports > 1:
+                    yield Withheld(period, metric, tags)
+
+    def _parts(
+        self, period: Period, metrics: Sequence[Metric], segment: Mapping[str, str], by: str | None
+    ) -> tuple[Period, Parts]:
+        """
+        The counts of each round that a figure is made of, by metric and tag of segment `by`.
+
+        Some damage is found only here. Then the period is another one than was listed: no longer final.
+        """
+        if len(metrics) == 1:
+            self.read_ahead([period], metrics[0].name)
+        names = [declared.name for declared in period.plan.segments]
+        parts: Parts = {}
+        infos = list(period.rounds)
+        for place, info in enumerate(period.rounds):
+            if info.damage:
+                continue
+            try:
+                groups = self._groups(period.plan, info, metrics)
+            except DamagedError as error:  # the store lists the round as damaged from now on
+                infos[place] = info._replace(reports=0, damage=error.reason)
+                state = self._state(period.plan, period.first, period.last, infos)
+                period = replace(period, rounds=tuple(infos), state=state)
+                continue
+            for tags, by_metric in groups.items():
+                named = dict(zip(names, tags, strict=True))
+                if any(named[name] != tag for name, tag in segment.items()):
+                    continue
+                for metric in metrics:
+                    counts = by_metric.get(metric.name)
+                    if counts is None or not counts.devices:
+                        continue
+                    rounds = parts.setdefault((metric.name, named[by] if by else ""), {})
+                    known = rounds.get(info.key.round)
+                    rounds[info.key.round] = counts if known is None else known + counts
+        return period, parts
+
+    def _groups(self, plan: Plan, info: RoundInfo, metrics: Sequence[Metric]) -> CountsByTags:
+        """The counts of some metrics in the groups that are shown of a round; every figure is made of these."""
+        if info.state != "sealed":
+            return folded(plan, self._store.shown(info.key))
+        # `info` was read before the counts: a round that was sealed by then has its final counts here. The counts
+        # of a round sealed in between are final too, and not cached yet.
+        groups: CountsByTags = {}
+        whole: dict[str, CountsByTags] = {}
+        for metric in metrics:
+            of_metric = whole.get(metric.name) or self._counts.get((info.key, metric.name))
+            if of_metric is None:
+                whole = self._remember(plan, info.key, self._store.counts(info.key))
+                of_metric = whole[metric.name]
+            for tags, by_metric in of_metric.items():
+                groups.setdefault(tags, {}).update(by_metric)
+        return groups
+
+    def read_ahead(self, periods: Iterable[Period], metric: str) -> None:
+        """
+        Read the sealed counts of one metric in many periods at once, without those of other metrics.
+
+        What is not read here is read on demand, a whole round at a time. Plans whose devices answer some of the
+        metrics are always read so: the number of reports of a group is known from all metrics only.
+        """
+        wanted: dict[RoundKey, Plan] = {
+            info.key: period.plan
+            for period in periods
+            if metric in period.plan.by_name and not period.plan.asked_bytes
+            for info in period.rounds
+            if info.state == "sealed" and not info.damage and self._counts.get((info.key, metric)) is None
+        }
+        with suppress(DamagedError):  # raised again when that round is read by itself
+            for key, counts in self._store.metric_counts(list(wanted), metric).items() if wanted else ():
+                self._remember(wanted[key], key, counts)
+
+    def _remember(self, plan: Plan, key: RoundKey, counts: CountsByTags) -> dict[str, CountsByTags]:
+        """The groups that are shown of the counts of a sealed round, by metric; cached."""
+        by_metric: dict[str, CountsByTags] = {name: {} for name in plan.by_name}
+        for tags, group in folded(plan, counts).items():
+            for name, of_metric in group.items():
+                by_metric[name][tags] = {name: of_metric}
+        named = {name for group in counts.values() for name in group}
+        for name in named or by_metric.keys():
+            weight = sum(plan.by_name[name].mechanism.row_count for _ in by_metric[name])
+            self._counts.put((key, name), by_metric[name], 1 + weight)
+        return by_metric
+
+    @staticmethod
+    def check(
+        plan: Plan, metric: str | None, segment: Mapping[str, str], by: str | None, confidence: float
+    ) -> None:
+        """Raise `ParameterError` for a metric, segment or tag that the plan does not have."""
+        if metric is not None and metric not in plan.by_name:
+            raise ParameterError("metric", f"one of {', '.join(plan.by_name)}", metric)
+        tags_of = {segment.name: segment.tags for segment in plan.segments}
+        for name, tag in segment.items():
+            if name not in tags_of:
+                raise ParameterError("segment", f"one of {', '.join(tags_of) or '(none declared)'}", name)
+            if tag not in (*tags_of[name], FEW):
+                raise ParameterError(f"segment {name}", f"one of {', '.join(tags_of[name])}", tag)
+        if by is not None and by not in tags_of:
+            raise ParameterError("by", f"one of {', '.join(tags_of) or '(none declared)'}", by)
+        if not 0 < confidence < 1:
+            raise ParameterError("confidence", "a number between 0 and 1, both excluded", confidence)
+
+
+def _state(info: RoundInfo) -> State:
+    """For readers a closing round is open: its counts are not final."""
+    if info.damage:
+        return "damaged"
+    return "sealed" if info.state == "sealed" else "open"

@@ -1,0 +1,150 @@
+"""Storage of rounds: SQLite on one machine, PostgreSQL or a lake for many collectors, memory for tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reticent import imported_when_used
+from reticent.errors import MissingExtraError, StoreError
+
+try:
+    import numpy as _numpy  # noqa: F401
+except ImportError as missing:
+    raise MissingExtraError("collector", "numpy") from missing
+
+from reticent_collector.stores.id_set import IdSet
+from reticent_collector.stores.open_round import OpenRound, Seen, Span
+from reticent_collector.stores.records import (
+    Count,
+    CountsByTags,
+    Layout,
+    Records,
+    RoundKey,
+    add_counts,
+    batches,
+    latest,
+    reports_of,
+)
+from reticent_collector.stores.round_store import RoundStore
+from reticent_collector.stores.shown import FEW, Step, folded
+from reticent_collector.stores.store import (
+    MARGIN_SECONDS,
+    ROLES,
+    Appended,
+    Backend,
+    DamagedError,
+    Key,
+    Keys,
+    PeriodKey,
+    Repair,
+    ResultsTable,
+    RoundGoneError,
+    RoundInfo,
+    Rounds,
+    RoundWriter,
+    State,
+    Steps,
+    Store,
+    StoreAwayError,
+    StoreGoneError,
+    create_key,
+    due,
+    hash_of,
+    matches,
+)
+
+if TYPE_CHECKING:
+    from reticent_collector.stores.postgres import PostgresBackend
+    from reticent_collector.stores.sqlite import SqliteBackend
+    from reticent_lake.store import LakeBackend
+
+__all__ = [
+    "FEW",
+    "MARGIN_SECONDS",
+    "ROLES",
+    "Appended",
+    "Backend",
+    "Count",
+    "CountsByTags",
+    "DamagedError",
+    "IdSet",
+    "Key",
+    "Keys",
+    "LakeBackend",
+    "Layout",
+    "OpenRound",
+    "PeriodKey",
+    "PostgresBackend",
+    "Records",
+    "Repair",
+    "ResultsTable",
+    "RoundGoneError",
+    "RoundInfo",
+    "RoundKey",
+    "RoundStore",
+    "RoundWriter",
+    "Rounds",
+    "Seen",
+    "Span",
+    "SqliteBackend",
+    "State",
+    "Step",
+    "Steps",
+    "Store",
+    "StoreAwayError",
+    "StoreGoneError",
+    "add_counts",
+    "batches",
+    "create_key",
+    "due",
+    "folded",
+    "hash_of",
+    "latest",
+    "matches",
+    "open_store",
+    "reports_of",
+]
+
+_LAKES = ("lake:///", "lake+", "s3://", "s3a://", "gs://", "gcs://", "abfs://", "abfss://", "az://")
+"""Object stores need no `lake+` before their address: no other store is in one."""
+
+__getattr__ = imported_when_used(
+    "reticent_collector.stores",
+    {"sqlite": "SqliteBackend", "postgres": "PostgresBackend", "lake": "LakeBackend"},
+)
+"""A backend's libraries are imported with it."""
+
+
+def open_store(url: str, *, readonly: bool = False) -> RoundStore[Any]:
+    """
+    The store at an address: `sqlite:///folder/file.db` (three slashes and a relative path, or four), or
+    `postgresql://user:password@host/database`, or `lake:///folder`, or `lake+s3://bucket/folder`, or
+    `memory:`.
+
+    It is made if there is none. With `readonly` nothing is made, swept, locked for others or written: a
+    store that is not there is a `StoreError`, and so is any attempt to change it.
+
+    >>> open_store("memory:").url
+    'memory:'
+    """
+    backend: Backend
+    if (url == "memory:" and not readonly) or (url.startswith("sqlite:///") and url != "sqlite:///"):
+        from reticent_collector.stores.sqlite import SqliteBackend
+
+        path = ":memory:" if url == "memory:" else url.removeprefix("sqlite:///")
+        backend = SqliteBackend(path, readonly=readonly)
+    elif url.startswith(("postgresql://", "postgres://")):
+        from reticent_collector.stores.postgres import PostgresBackend
+
+        backend = PostgresBackend(url, readonly=readonly)
+    elif url.startswith(_LAKES):
+        from reticent_lake.store import LakeBackend, files_at
+
+        backend = LakeBackend(files_at(url), readonly=readonly)
+    else:
+        raise StoreError(
+            "store: expected sqlite:///path, postgresql://user@host/database"
+            f"{' or lake:///folder' if readonly else ', lake:///folder or memory:'}, "
+            f"got {url.rpartition('@')[2] or '(nothing)'}."
+        )
+    return RoundStore(backend)

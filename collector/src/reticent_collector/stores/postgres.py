@@ -1,0 +1,295 @@
+"""The shared store: PostgreSQL, for several collectors."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, ClassVar, TypeVar
+from urllib.parse import quote
+
+from reticent.errors import MissingExtraError, StoreError
+from reticent_collector.stores.pool import Connections, Row, Transaction
+from reticent_collector.stores.sql import SqlBackend
+from reticent_collector.stores.sql_schema import (
+    POSTGRES_RECORDS,
+    POSTGRES_TABLES,
+    SCHEMA_VERSION,
+    other_version,
+)
+from reticent_collector.stores.store import StoreAwayError
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.pq import TransactionStatus
+except ImportError as missing:
+    raise MissingExtraError("postgres", "psycopg") from missing
+
+SCHEMA = "reticent"  # where the tables are, unless the address ends in ?schema=NAME
+_MAKING = 0x2E71CE01  # the advisory lock that one collector holds while it makes the tables
+_READERS = 8
+_LOCK_MILLISECONDS = 100  # to wait for readers of a sealed round's table before it is left to a later sweep
+_CONNECT_SECONDS = 5  # libpq's own limit
+_MARGIN_SECONDS = 1.0  # in which a server reports that it cancelled a statement
+_IDLE_SECONDS = 30  # after which the server undoes the transaction of a silent collector
+_REFUSED_SECONDS = 3.0  # for which a failed write, with none that succeeded since, fails the ping
+_SETTINGS = (  # required for durability, whatever the database or the role prefers
+    "SET default_transaction_isolation TO 'read committed'",
+    "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') = 'off'",
+)
+
+Result = TypeVar("Result")
+
+
+class PostgresBackend(SqlBackend):
+    """
+    A backend in a PostgreSQL database that any number of collectors write at once.
+
+    Every append locks the row of its round as shared, and sealing updates it: so what was appended before is
+    counted, and what comes after is late. A collector knows the ids that it has seen; a report that two
+    collectors stored is counted once when the round is sealed.
+
+    No statement waits for a server that hangs for longer than `statement_seconds` and a little. A COMMIT may
+    still happen when the server wakes up, after the same records were appended again: they are stored twice,
+    and counted once.
+
+    With `readonly` no tables are made, and the server itself refuses any change.
+    """
+
+    statement_seconds: ClassVar[float] = 10.0  #: the server's limit; a server that exceeds it is given up
+    records_table = POSTGRES_RECORDS
+
+    def __init__(self, url: str, *, readonly: bool = False) -> None:
+        url, self._schema = _with_schema(url)
+        super().__init__(
+            _without_password(url) + (f"?schema={self._schema}" if self._schema != SCHEMA else "")
+        )
+        self._readonly = readonly
+        self._row_lock = "" if readonly else " FOR SHARE"
+        self._failed_at = -math.inf
+        # Every transaction sets its schema, whatever the settings of the server or of a pool between.
+        begin = f"BEGIN{' READ ONLY' if readonly else ''}; SET LOCAL search_path TO {self._schema}, pg_temp"
+        self._writer, self._sealer, self._readers = (
+            _PostgresConnections(lambda: _connected(url, self.statement_seconds), begin, most)
+            for most in (1, 1, _READERS)
+        )
+        try:
+            opening = self._errors("cannot be opened: ", StoreAwayError)
+            with opening, self._writer.transaction() as transaction:
+                if not readonly:  # one process at a time makes the tables
+                    transaction.execute("SELECT pg_advisory_xact_lock(?)", _MAKING)
+                version = self._version(transaction)
+                if version is None and readonly:
+                    raise StoreError(
+                        f"{self.url}: has no tables of reticent.\n"
+                        "  Hint: reticent serve and reticent keys create make them"
+                    )
+                if version is None:
+                    ((there,),) = transaction.execute("SELECT to_regnamespace(?) IS NOT NULL", self._schema)
+                    if not there:
+                        transaction.execute(f"CREATE SCHEMA {self._schema}")
+                    transaction.execute(POSTGRES_TABLES)
+                    transaction.execute("INSERT INTO schema_version (version) VALUES (?)", SCHEMA_VERSION)
+                elif version != SCHEMA_VERSION:
+                    raise StoreError(other_version(self.url, version))
+        except BaseException:
+            self.close()
+            raise
+
+    def as_list(self, items: Sequence[object]) -> object:
+        """A list as an array."""
+        return list(items)
+
+    def as_time(self, seconds: int) -> object:
+        """A unix time as a timestamp."""
+        return datetime.fromtimestamp(seconds, UTC)
+
+    def _version(self, transaction: Transaction) -> int | None:
+        """The version of the tables; None without tables. Up to version 2 they were in schema public."""
+        for table in (f"{self._schema}.schema_version", "public.reticent_schema"):
+            ((there,),) = transaction.execute("SELECT to_regclass(?) IS NOT NULL", table)
+            if there:
+                return int(transaction.execute(f"SELECT version FROM {table}")[0][0])  # noqa: S608
+        return None
+
+    @contextmanager
+    def _errors(self, doing: str = "", kind: type[StoreError] = StoreError) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+                # An address that cannot be read is not shown: it may hold a password.
+                reason = "expected postgresql://user:password@host/database, with special characters percent-encoded"
+            if not isinstance(error, psycopg.OperationalError):
+                kind = StoreError
+            raise kind(f"{self.url}: {doing}{reason}") from None
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """A transaction that writes; durable once it ends. One at a time."""
+        self._check_writable()
+        try:
+            with self._errors(), self._writer.transaction() as transaction:
+                yield transaction
+        except StoreError:
+            self._failed_at = time.monotonic()
+            raise
+        self._failed_at = -math.inf
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """A transaction that only reads, while others read and write."""
+        with self._errors(), self._readers.transaction() as transaction:
+            yield transaction
+
+    def ping(self) -> None:
+        """Raise `StoreError` when the database cannot be reached, or a recent write failed, as on a full disk."""
+        if time.monotonic() - self._failed_at < _REFUSED_SECONDS:
+            raise StoreError(f"{self.url}: a recent write failed")
+        with self.reading() as transaction:
+            ((read_only,),) = transaction.execute("SELECT current_setting('transaction_read_only')")
+            if read_only != "off":
+                raise StoreError(f"{self.url}: is read-only at the moment")
+            transaction.execute("SELECT pg_logical_emit_message(true, 'reticent', 'ping')")
+
+    def writable(self) -> bool:
+        """Whether the database takes writes from this user at the moment; nothing is written."""
+        with self.reading() as transaction:
+            ((standby, preferred, granted),) = transaction.execute(
+                "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only'),"
+                " has_table_privilege('rounds', 'INSERT')"
+            )
+        return not standby and preferred == "off" and bool(granted)
+
+    @contextmanager
+    def sealing(self) -> Iterator[Transaction]:
+        """A transaction that closes or seals a round, on its own connection: it may wait for a row lock."""
+        self._check_writable()
+        with self._errors(), self._sealer.transaction() as transaction:
+            yield transaction
+
+    def _check_writable(self) -> None:
+        if self._readonly:
+            raise StoreError(f"{self.url}: is opened read-only")
+
+    def is_damage(self, error: Exception) -> bool:
+        """Whether an error means that a table is missing or unreadable."""
+        errors = psycopg.errors
+        return isinstance(error, errors.UndefinedTable | errors.DataCorrupted | errors.IndexCorrupted)
+
+    def drop_records(self, number: int) -> None:
+        """Drop the table of a sealed round, unless it is being read, as pg_dump does for minutes."""
+        with self.sealing() as transaction:
+            transaction.execute(f"SET LOCAL lock_timeout TO '{_LOCK_MILLISECONDS}ms'")
+            transaction.execute(f"DROP TABLE IF EXISTS records_{number}")
+
+    def record_tables(self, transaction: Transaction) -> set[int]:
+        """The numbers of all tables of records."""
+        rows = transaction.execute(
+            "SELECT substr(tablename, 9) FROM pg_tables"
+            " WHERE schemaname = current_schema() AND tablename ~ '^records_[0-9]+$'"
+        )
+        return {int(number) for (number,) in rows}
+
+    def close(self) -> None:
+        """Close the connections."""
+        for connections in (self._readers, self._sealer, self._writer):
+            connections.close()
+
+
+class _SilentError(psycopg.OperationalError):
+    """The server does not answer a statement."""
+
+
+class _Connection(psycopg.Connection[Row]):
+    """A connection that waits for an answer for `patience` seconds at most."""
+
+    patience = math.inf
+
+    def wait(self, gen: Generator[Any, Any, Result], *arguments: Any, **named: Any) -> Result:
+        return super().wait(_while_heard(gen, self.patience), *arguments, **named)
+
+
+def _while_heard(steps: Generator[Any, Any, Result], patience: float) -> Generator[Any, Any, Result]:
+    """The steps of psycopg, which learn every 0.1 s whether there is data; given up when there is none."""
+    heard = time.monotonic()
+    try:
+        wanted = next(steps)
+        while True:
+            ready = yield wanted
+            if ready:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > patience:
+                raise _SilentError(f"no answer for {patience:g} s")
+            wanted = steps.send(ready)
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+
+
+def _connected(url: str, statement_seconds: float) -> _Connection:
+    connection = _Connection.connect(url, autocommit=True, connect_timeout=_CONNECT_SECONDS)
+    connection.patience = statement_seconds + _MARGIN_SECONDS
+    limit = 0 if math.isinf(statement_seconds) else round(statement_seconds * 1000)
+    try:
+        idle = f"SET idle_in_transaction_session_timeout TO '{_IDLE_SECONDS}s'"
+        for statement in (*_SETTINGS, idle, f"SET statement_timeout TO {limit}"):
+            connection.execute(statement)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class _PostgresConnections(Connections[_Connection]):
+    def execute(self, connection: _Connection, sql: str, *parameters: object) -> list[Row]:
+        query: Any = sql.replace("%", "%%").replace("?", "%s") if parameters else sql
+        cursor = connection.execute(query, parameters or None, binary=bool(parameters))
+        return cursor.fetchall() if cursor.description else []
+
+    def hopeless(self, error: BaseException) -> bool:
+        return isinstance(error, _SilentError)
+
+    def roll_back(self, connection: _Connection) -> None:
+        with suppress(psycopg.Error):
+            if connection.info.transaction_status != TransactionStatus.ACTIVE:  # else it hangs, and is closed
+                connection.execute("ROLLBACK")
+
+    def usable(self, connection: _Connection) -> bool:
+        return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+
+    def disconnect(self, connection: _Connection) -> None:
+        connection.close()
+
+
+def _with_schema(url: str) -> tuple[str, str]:
+    """An address without its parameter `schema`, which libpq does not know, and the schema."""
+    address, _, query = url.partition("?")
+    parameters = [part for part in query.split("&") if part]
+    named = [part.removeprefix("schema=") for part in parameters if part.startswith("schema=")]
+    schema = named[-1] if named else SCHEMA
+    if not re.fullmatch("[a-z_][a-z0-9_]{0,62}", schema):
+        raise StoreError(
+            f"{_without_password(address)}: schema: expected small letters, digits and _, got {schema[:63]}"
+        )
+    others = "&".join(part for part in parameters if not part.startswith("schema="))
+    return address + (f"?{others}" if others else ""), schema
+
+
+def _without_password(url: str) -> str:
+    """User, host, port and database of an address, and nothing else: a password can be anywhere in it."""
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.Error:
+        return "postgresql:"
+    user, host, port, database = (str(parts.get(name) or "") for name in ("user", "host", "port", "dbname"))
+    if "@" in user + host + port + database:
+        return "postgresql:"
+    place = f"{quote(host, safe='')}{f':{port}' if port else ''}"
+    return f"postgresql://{f'{quote(user)}@' if user else ''}{place}/{quote(database)}"

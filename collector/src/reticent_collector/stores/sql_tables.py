@@ -1,0 +1,192 @@
+"""Plans, keys and the table of results in a database, SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from reticent.plan import Plan
+from reticent_collector.columns import COLUMNS, segment_text, time_text, unix_seconds
+from reticent_collector.stores.pool import Row, Transaction
+from reticent_collector.stores.records import Layout, RoundKey
+from reticent_collector.stores.round_store import not_registered, read_plan
+from reticent_collector.stores.store import Key, PeriodKey
+
+_RESULTS_AT_ONCE = 200  # rows of results in one transaction, and the rest of a histogram
+_TURN_SECONDS = 0.002  # between two such transactions, so that a waiting append gets its turn
+
+
+class SqlTables(ABC):
+    """The transactions of a database, and the tables that do not depend on the state of a round."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._layouts: dict[tuple[str, int], Layout] = {}
+
+    def as_list(self, items: Sequence[object]) -> object:
+        """A list for the database: JSON text, unless it has a type for lists."""
+        return json.dumps(items)
+
+    def as_time(self, seconds: int) -> object:
+        """A unix time for the database: ISO 8601 text, unless it has a type for times."""
+        return time_text(seconds)
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Transaction]:
+        """A transaction that writes; durable once it ends. One at a time."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A transaction that only reads, while others read and write."""
+
+    def sealing(self) -> AbstractContextManager[Transaction]:
+        """A transaction that closes or seals a round; if it has to wait, appends do not wait with it."""
+        return self.writing()
+
+    def read(self, sql: str, *parameters: object) -> list[Row]:
+        """The rows of one SELECT."""
+        with self.reading() as transaction:
+            return transaction.execute(sql, *parameters)
+
+    # Plans and keys
+
+    def put_plan(self, plan: Plan) -> Plan:
+        """Store a plan's text unless its name and version are stored already; returns the stored plan."""
+        with self.writing() as transaction:
+            insert = "INSERT INTO plans (name, version, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+            transaction.execute(insert, plan.name, plan.version, plan.text)
+            select = "SELECT text FROM plans WHERE name = ? AND version = ?"
+            ((text,),) = transaction.execute(select, plan.name, plan.version)
+        return read_plan(self.url, text)
+
+    def plans(self) -> list[Plan]:
+        """Every plan ever stored, by name and version."""
+        rows = self.read("SELECT text FROM plans ORDER BY name, version")
+        return [read_plan(self.url, text) for (text,) in rows]
+
+    def layout(self, key: RoundKey) -> Layout:
+        """The layout of a round's records."""
+        if key[:2] not in self._layouts:
+            self._layouts = {(plan.name, plan.version): Layout(plan) for plan in self.plans()}
+        layout = self._layouts.get(key[:2])
+        if layout is None:
+            raise not_registered(self.url, key)
+        return layout
+
+    def add_key(self, key: Key) -> None:
+        """Store a key's hash."""
+        created, revoked = (at if at is None else self.as_time(at) for at in (key.created_at, key.revoked_at))
+        with self.writing() as transaction:
+            transaction.execute(
+                "INSERT INTO keys (id, role, hash, label, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?)",
+                *(key.id, key.role, key.hash, key.label, created, revoked),
+            )
+
+    def keys(self) -> list[Key]:
+        """All keys, including revoked ones."""
+        rows = self.read(
+            "SELECT id, role, hash, label, created_at, revoked_at FROM keys ORDER BY created_at, id"
+        )
+        times = [[at if at is None else unix_seconds(at) for at in row[4:]] for row in rows]
+        return [Key(*row[:4], *at) for row, at in zip(rows, times, strict=True)]
+
+    def revoke_key(self, key_id: str, at: int) -> bool:
+        """Revoke a key at a unix time; False when no key has this id. The first time stays."""
+        update = "UPDATE keys SET revoked_at = COALESCE(revoked_at, ?) WHERE id = ? RETURNING id"
+        with self.writing() as transaction:
+            return bool(transaction.execute(update, self.as_time(at), key_id))
+
+    # The table of results
+
+    def written(self, plan: str) -> set[PeriodKey]:
+        """The periods of a plan whose rows are all in the table."""
+        rows = self.read("SELECT version, every, start_time, end_time FROM periods WHERE plan = ?", plan)
+        return {PeriodKey(plan, *row[:2], *map(unix_seconds, row[2:])) for row in rows}
+
+    def put_results(self, period: PeriodKey, rows: Iterable[Mapping[str, object]]) -> None:
+        """
+        Put the rows of a finished period into the table, some at a time, then mark the period as written.
+
+        SQLite has one writer at a time, so others write in between. Existing rows stay as they are: a process
+        that died in the middle, or writes at the same time, writes the same rows.
+        """
+        names = [column.name for column in COLUMNS]
+        times = {column.name for column in COLUMNS if column.type == "timestamp"}
+        for some in _figures_at_once(rows):
+            places = ",".join([f"({','.join('?' * len(names))})"] * len(some))
+            insert = f"INSERT INTO results ({','.join(names)}) VALUES {places} ON CONFLICT DO NOTHING"  # noqa: S608
+            cells = [  # made before the transaction begins, in which others wait
+                self.as_time(unix_seconds(str(row[name]))) if name in times else row[name]
+                for row in some
+                for name in names
+            ]
+            with self.sealing() as transaction:
+                transaction.execute(insert, *cells)
+            time.sleep(_TURN_SECONDS)
+        with self.sealing() as transaction:
+            transaction.execute(
+                "INSERT INTO periods (plan, version, every, start_time, end_time) VALUES (?, ?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
+                *(*period[:3], self.as_time(period.start), self.as_time(period.end)),
+            )
+
+    def results(self, period: PeriodKey) -> list[dict[str, object]]:
+        """The rows of a period in the table; times in ISO 8601, a segment as JSON text."""
+        names = [column.name for column in COLUMNS]
+        columns = ",".join("CAST(segment AS TEXT)" if name == "segment" else name for name in names)
+        results: list[dict[str, object]] = []
+        for metric in self.layout(RoundKey(period.plan, period.version, 0)).plan.metrics:
+            rows = self.read(
+                f"SELECT {columns} FROM results WHERE plan = ? AND metric = ? AND every = ?"  # noqa: S608
+                " AND start_time = ? AND version = ? ORDER BY segment, bucket",
+                *(period.plan, metric.name, period.every, self.as_time(period.start), period.version),
+            )
+            for row in (dict(zip(names, cells, strict=True)) for cells in rows):
+                row |= {name: time_text(unix_seconds(row[name])) for name in ("start_time", "end_time")}
+                results.append(row | {"segment": segment_text(json.loads(row["segment"]))})
+        return results
+
+    def drop_results(self, period: PeriodKey) -> None:
+        """Remove the rows of a period; first the mark that it is written."""
+        about = (period.version, period.plan, period.every, self.as_time(period.start))
+        where = "version = ? AND plan = ? AND every = ? AND start_time = ?"
+        with self.sealing() as transaction:
+            transaction.execute(f"DELETE FROM periods WHERE {where}", *about)  # noqa: S608
+        for metric in self.layout(RoundKey(period.plan, period.version, 0)).plan.metrics:
+            with self.sealing() as transaction:
+                transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric.name)  # noqa: S608
+
+    def drop_results_of(self, transaction: Transaction, key: RoundKey) -> None:
+        """Remove the rows of every period that a round is in; the period is written again."""
+        plan, day = self.layout(key).plan, 86_400
+        start, window = plan.round(key.round).start, plan.answers.window * plan.round_seconds
+        longest = {
+            "round": plan.round_seconds,
+            "window": window,
+            "day": day,
+            "week": 7 * day,
+            "month": 31 * day,
+        }
+        where = (
+            "plan = ? AND version = ? AND every = ? AND start_time > ? AND start_time <= ? AND end_time > ?"
+        )
+        for every, seconds in longest.items():
+            about = (key.plan, key.version, every, *map(self.as_time, (start - seconds, start, start)))
+            transaction.execute(f"DELETE FROM periods WHERE {where}", *about)  # noqa: S608
+            for metric in plan.metrics:  # each is a short part of the index
+                transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric.name)  # noqa: S608
+
+
+def _figures_at_once(rows: Iterable[Mapping[str, object]]) -> Iterator[list[Mapping[str, object]]]:
+    """Rows in batches; the buckets of a histogram stay together."""
+    some: list[Mapping[str, object]] = []
+    for row in rows:
+        if len(some) >= _RESULTS_AT_ONCE and row["bucket"] in (None, 0):
+            yield some
+            some = []
+        some.append(row)
+    if some:
+        yield some

@@ -1,0 +1,436 @@
+"""The embedded store: one SQLite file, nothing to install, one machine."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from reticent.errors import StoreError
+from reticent_collector.stores.pool import Connections, Row, Transaction
+from reticent_collector.stores.records import Layout
+from reticent_collector.stores.sql import SqlBackend
+from reticent_collector.stores.sql_schema import SCHEMA_VERSION, SQLITE_RECORDS, SQLITE_TABLES, other_version
+from reticent_collector.stores.store import Repair, StoreGoneError
+
+APPLICATION_ID = 0x2E71CE01
+OLDEST_SQLITE = (3, 35, 0)  # the first one with RETURNING
+
+PRAGMAS = (
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    "wal_autocheckpoint = 1000",
+    "journal_size_limit = 67108864",
+)
+_SHORT_LOG = "PRAGMA wal_autocheckpoint = 250"  # a megabyte, where there is little room
+_PATIENCE = 10.0  # seconds to wait for another process that writes
+_READERS = 8
+_DROPPED_GROUPS, _DROPPED_BYTES = 1000, 1 << 22  # how much of a sealed round is dropped at a time
+_MISSED = 1000  # a damaged table ends after so many numbers in a row without a readable group
+_TURN_SECONDS = 0.002  # between two such transactions, so that a waiting append gets its turn
+_PAGE_ONE = ("page_count", "freelist_count", "schema_version")  # the content of the first page, by pragma
+
+
+class SqliteBackend(SqlBackend):
+    """
+    A backend in one SQLite file: WAL, synchronous=FULL, one connection to write and several to read.
+
+    The file is made with mode 0600. A file of another program or schema version is refused before anything is
+    written to it. `readonly` makes no file, writes nothing, and leaves no log behind.
+
+    On a full disk nothing is written, and nothing is lost. The write-ahead log itself may have filled it: so
+    the first free space is used to move the log into the file, and from then on the log is kept short.
+    """
+
+    records_table = SQLITE_RECORDS
+
+    def __init__(self, path: str, *, readonly: bool = False) -> None:
+        super().__init__("memory:" if path == ":memory:" else f"sqlite:///{path}")
+        self._path = path
+        self._readonly = readonly
+        self._is_full = False
+        self._files: _DatabaseFiles | None = None
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise StoreError(
+                f"{self.url}: expected SQLite 3.35 or newer, got {sqlite3.sqlite_version}.\n"
+                "  Hint: it comes with Python; use a newer build of it"
+            )
+        if readonly:
+            if not Path(path).is_file():
+                hint = "reticent serve and reticent keys create make a new one"
+                raise StoreError(f"{self.url}: there is no such store.\n  Hint: {hint}")
+            self._readers = _SqliteConnections(lambda: _unchanged(path), "BEGIN", _READERS)
+            self._writer = self._readers
+            with self.reading() as transaction:
+                self._check_ours(transaction.execute)
+            return
+        with self._errors("cannot be opened: "):
+            in_memory = path == ":memory:"
+            if not in_memory:
+                _make_file(Path(path))
+                # Check before anything is written: another program's file is not changed.
+                address = f"file:{quote(path)}?mode=ro"
+                with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE)) as file:
+                    file.execute("BEGIN")  # one state of the file: another process may be making it
+                    if _tables(file.execute):
+                        self._check_ours(file.execute)
+            writer = _Writer(lambda: _connected(path), "BEGIN IMMEDIATE", most=1)
+            self._writer = writer
+            self._readers = (
+                self._writer if in_memory else _SqliteConnections(lambda: _connected(path), "BEGIN", _READERS)
+            )
+            with self._writer.transaction() as transaction:
+                if not _tables(transaction.execute):  # else another process was first
+                    for statement in SQLITE_TABLES.split(";\n"):
+                        transaction.execute(statement)
+                    transaction.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                    transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            if not in_memory:
+                self._files = writer.files = _DatabaseFiles(self.url, path, lambda: _connected(path))
+
+    def _check_ours(self, execute: Callable[[str], Iterable[Row]]) -> None:
+        """Refuse a file of another program or schema version."""
+        ((application,),) = execute("PRAGMA application_id")
+        ((version,),) = execute("PRAGMA user_version")
+        if application != APPLICATION_ID:
+            hint = "give the file that reticent serve uses" + ("" if self._readonly else ", or a new name")
+            raise StoreError(f"{self.url}: is not a database of reticent; it was not changed\n  Hint: {hint}")
+        if version != SCHEMA_VERSION:
+            raise StoreError(other_version(self.url, version))
+
+    @contextmanager
+    def _errors(self, doing: str = "") -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            if self._readonly:
+                raise StoreError(f"{self.url}: cannot be read: {error}") from error
+            self._is_full |= getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            hint = ""
+            if "not a database" in str(error):
+                hint = "\n  Hint: give the file that reticent serve uses"
+            elif "readonly" in str(error) or isinstance(error, PermissionError):
+                hint = "\n  Hint: this user must be able to write the file and its folder"
+            reason = getattr(error, "strerror", None) or error
+            raise StoreError(f"{self.url}: {doing}{reason}{hint}") from error
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """A transaction that writes; durable once it ends. One at a time."""
+        if self._readonly:
+            raise StoreError(f"{self.url}: is opened read-only")
+        was_full, self._is_full = self._is_full, False
+        if was_full:
+            # Move the log into the file if there is room; if there is none, this transaction fails.
+            with suppress(sqlite3.Error), closing(_connected(self._path)) as connection:
+                connection.execute("PRAGMA busy_timeout = 100")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                if self._files is not None:
+                    self._files.accept()
+        with self._errors(), self._writer.transaction() as transaction:
+            if was_full:
+                transaction.execute(_SHORT_LOG)
+            yield transaction
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """A transaction that sees one state of the file, while others read and write."""
+        with self._errors(), self._readers.transaction() as transaction:
+            yield transaction
+
+    def ping(self) -> None:
+        """Raise `StoreError` when the file cannot be written at the moment, or is not where it was."""
+        with self.writing() as transaction:
+            transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the whole store into a new file of mode 0600, while it is being written; durable on return."""
+        if self._path == ":memory:":
+            raise StoreError("memory: has no file to copy; a backup is of a sqlite:/// store")
+        copy = Path(path)
+        if os.path.lexists(copy):
+            raise StoreError(f"{copy}: already exists; a backup never overwrites")
+        try:
+            _make_file(copy)
+            with closing(_connected(self._path)) as source, closing(sqlite3.connect(copy)) as target:
+                source.backup(target)
+        except (sqlite3.Error, OSError) as error:
+            copy.unlink(missing_ok=True)
+            raise StoreError(f"{copy}: backup failed: {error}") from error
+
+    def is_damage(self, error: Exception) -> bool:
+        """Whether an error means that a table is missing or unreadable."""
+        code = getattr(error, "sqlite_errorcode", None)
+        return code == sqlite3.SQLITE_CORRUPT or (
+            isinstance(error, sqlite3.OperationalError) and "no such table" in str(error)
+        )
+
+    def drop_records(self, number: int) -> None:
+        """Drop the table of a sealed round a few megabytes at a time, so that others write in between."""
+        is_empty = False
+        while not is_empty:
+            with self.writing() as transaction:
+                groups = transaction.execute(
+                    f"SELECT number, length(records) FROM records_{number} ORDER BY number LIMIT ?",  # noqa: S608
+                    _DROPPED_GROUPS,
+                )
+                ends = itertools.accumulate(length for _, length in groups)
+                some = [place for (place, _), end in zip(groups, ends, strict=True) if end <= _DROPPED_BYTES]
+                is_empty = not groups
+                if is_empty:
+                    transaction.execute(f"DROP TABLE records_{number}")
+                else:
+                    last = max(some, default=groups[0][0])
+                    transaction.execute(f"DELETE FROM records_{number} WHERE number <= ?", last)  # noqa: S608
+            time.sleep(_TURN_SECONDS)
+
+    def rebuild(self, number: int, layout: Layout, reason: str, dry: bool) -> Repair:
+        """Put the readable groups, one by one, into a new table, and keep the old one beside it."""
+        kept = f"damaged_{number}_{len(self.damaged_tables(number))}"  # another one each time
+        with self.reading() if dry else self.writing() as transaction:
+            groups = self._readable(number, layout)  # on another connection: nothing else writes meanwhile
+            if not dry:
+                transaction.execute(f"ALTER TABLE records_{number} RENAME TO {kept}")
+                transaction.execute(self.records_table.format(number=number))
+                for place, records in groups.items():
+                    transaction.execute(f"INSERT INTO records_{number} VALUES (?, ?)", place, records)  # noqa: S608
+        return Repair(
+            reason,
+            sum(map(len, groups.values())) // layout.width,
+            f"put the {len(groups)} readable groups into a new table, and keep the old one as {kept}",
+        )
+
+    def damaged_tables(self, number: int) -> list[str]:
+        """Where repairs of a round keep what they replaced: groups in the first, whole tables in the others."""
+        tables = self.read("SELECT name FROM sqlite_master WHERE name GLOB ?", f"damaged_{number}_*")
+        return [*super().damaged_tables(number), *(table for (table,) in tables)]
+
+    def _readable(self, number: int, layout: Layout) -> dict[int, bytes]:
+        """The groups of a damaged table by number, each as far as it can be read."""
+        groups: dict[int, bytes] = {}
+        place, missed = 0, 0
+        with self.reading() as transaction:
+            while missed < _MISSED:
+                place, missed = place + 1, missed + 1
+                with suppress(sqlite3.DatabaseError):
+                    query = f"SELECT records FROM records_{number} WHERE number = ?"  # noqa: S608
+                    for (records,) in transaction.execute(query, place):
+                        missed = 0
+                        is_whole = len(records) % layout.width == 0
+                        groups[place] = records if is_whole else layout.readable(records).tobytes()
+        return {place: records for place, records in groups.items() if records}
+
+    def record_tables(self, transaction: Transaction) -> set[int]:
+        """The numbers of all tables of records."""
+        rows = transaction.execute(
+            "SELECT substr(name, 9) FROM sqlite_master WHERE type = 'table' AND name GLOB 'records_[0-9]*'"
+        )
+        return {int(number) for (number,) in rows}
+
+    def verify(self) -> list[str]:
+        """The problems of the store, a sentence each; empty when there is none. Changes nothing."""
+        # A reader does not wait until every index is compared.
+        check = "quick_check(5)" if self._readonly else "integrity_check(20)"
+        with self.reading() as transaction:
+            damage = [f"damaged: {text}" for (text,) in transaction.execute(f"PRAGMA {check}")]
+            loose = [] if self._readonly else transaction.execute("PRAGMA foreign_key_check")
+        if damage != ["damaged: ok"]:
+            return damage
+        return [f"counts of round_id {row} belong to no round" for _, row, *_ in loose] + super().verify()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._readers.close()
+        self._writer.close()
+        if self._files is not None:
+            self._files.close()
+
+
+class _SqliteConnections(Connections[sqlite3.Connection]):
+    def execute(self, connection: sqlite3.Connection, sql: str, *parameters: object) -> list[Row]:
+        return connection.execute(sql, parameters).fetchall()
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        # A reader has nothing to keep; and COMMIT would repeat the error of a page that cannot be read.
+        connection.execute("ROLLBACK" if self._begin == "BEGIN" else "COMMIT")
+
+    def roll_back(self, connection: sqlite3.Connection) -> None:
+        with suppress(sqlite3.Error):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    def usable(self, connection: sqlite3.Connection) -> bool:
+        return not connection.in_transaction
+
+    def disconnect(self, connection: sqlite3.Connection) -> None:
+        connection.close()
+
+
+class _Writer(_SqliteConnections):
+    """The connection to write with: nothing that it commits is acknowledged unless the files are in place."""
+
+    files: _DatabaseFiles | None = None
+
+    def begin(self, connection: sqlite3.Connection) -> None:
+        super().begin(connection)
+        if self.files is not None:
+            try:
+                self.files.check_unchanged(connection)
+            except BaseException:
+                self.roll_back(connection)
+                raise
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        super().commit(connection)
+        if self.files is not None:
+            self.files.check_named()
+            self.files.accept()
+
+
+class _DatabaseFiles:
+    """
+    The database, its log and the index of the log, as they were when the store was opened.
+
+    SQLite keeps them open, so it goes on writing to files that were removed, and overwrites what another program
+    has put into them. After each commit, and before it is acknowledged, `check_named` makes sure that their
+    names still lead to them. Before each transaction, `check_unchanged` makes sure that nothing else wrote to
+    the database: every commit goes to the log, and the database itself changes only when a commit of this or of
+    another process moves the log into it.
+    """
+
+    def __init__(self, url: str, path: str, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._url = url
+        real = os.path.realpath(path)  # the log is beside the file that a link leads to
+        self._names = (os.path.abspath(path), f"{real}-wal", f"{real}-shm")
+        self._held = connect()  # while one connection is open, closing another does not remove the log
+        self._held.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        self._identities = tuple(_identity(os.stat(name)) for name in self._names)
+        self._stamp = self._now()
+        self._version: int | None = None
+
+    def check_named(self) -> None:
+        """Raise `StoreGoneError` when a name leads to no file, or to another one."""
+        for name, identity in zip(self._names, self._identities, strict=True):
+            try:
+                found = _identity(os.stat(name))
+            except (FileNotFoundError, NotADirectoryError):
+                found = None
+            except OSError as error:
+                raise StoreError(f"{self._url}: {name}: {error.strerror}") from error
+            if found != identity:
+                if found is None and name != self._names[0]:
+                    # The log was removed and is still open: move it into the database, which is in its place.
+                    with suppress(sqlite3.Error):
+                        self._held.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                raise self._gone(f"{name} {'was replaced by another file' if found else 'was removed'}")
+
+    def check_unchanged(self, connection: sqlite3.Connection) -> None:
+        """Raise `StoreGoneError` when another program wrote to the file; in a transaction that may write."""
+        ((version,),) = connection.execute("PRAGMA data_version")
+        others_committed = version != self._version
+        self._version = version
+        self.check_named()
+        if self._stamp == self._now():
+            return
+        if not others_committed and not self._is_whole(connection):
+            raise self._gone(f"{self._names[0]} was overwritten by another program")
+        self.accept()
+
+    def accept(self) -> None:
+        """Accept the file as it is: this process has just written to it."""
+        self._stamp = self._now()
+
+    def close(self) -> None:
+        self._held.close()
+
+    def _now(self) -> tuple[int, int]:
+        status = os.stat(self._names[0])
+        return status.st_mtime_ns, status.st_size
+
+    def _is_whole(self, connection: sqlite3.Connection) -> bool:
+        """Whether the file, read by a new connection, holds what this process knows to be in it."""
+        try:
+            name = f"file:{quote(self._names[0])}?mode=ro"
+            with closing(sqlite3.connect(name, uri=True, timeout=0.1)) as fresh:
+                known, read = (
+                    [one.execute(f"PRAGMA {name}").fetchall() for name in _PAGE_ONE]
+                    for one in (connection, fresh)
+                )
+                return known == read and fresh.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
+        except sqlite3.Error:
+            return False
+
+    def _gone(self, what: str) -> StoreGoneError:
+        return StoreGoneError(
+            f"{self._url}: {what} while it was in use; no more reports are acknowledged.\n"
+            "  Hint: restore the original file, and start the collector again"
+        )
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    try:
+        mode = _write_ahead(connection)
+        if mode not in ("wal", "memory"):
+            raise sqlite3.OperationalError(f"expected a file system that can do WAL, got {mode}")
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _unchanged(path: str) -> sqlite3.Connection:
+    """
+    A connection that changes neither a file nor its folder.
+
+    While another program has the file open, its log is beside it and is read too. Otherwise `immutable` keeps
+    SQLite from making an index of a log that does not exist.
+    """
+    how = "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
+    return sqlite3.connect(
+        f"file:{quote(path)}?{how}", uri=True, timeout=2.0, isolation_level=None, check_same_thread=False
+    )
+
+
+def _write_ahead(connection: sqlite3.Connection) -> str:
+    """Turn WAL on; SQLite itself does not wait when two processes do that to a new file at once."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return str(mode)
+
+
+def _tables(execute: Callable[[str], Iterable[Row]]) -> int:
+    ((tables,),) = execute("SELECT count(*) FROM sqlite_master")
+    return int(tables)
+
+
+def _make_file(path: Path) -> None:
+    """An empty file for its owner alone. An existing file is not opened: closing it would drop its locks."""
+    made = [folder for folder in path.absolute().parents if not folder.is_dir() and os.name == "posix"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for folder in made:  # SQLite syncs the folder of its file, and none above
+        descriptor = os.open(folder.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

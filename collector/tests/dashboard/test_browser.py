@@ -1,0 +1,336 @@
+"""The dashboard in a real Chromium, as a person uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.shared.browsers import chromium, needs_chromium
+
+from reticent_lab.fleet import SdkFleet
+
+METRIC = "/plans/app-usage/metrics"
+PAGES = [
+    "/",
+    "/plans/app-usage",
+    f"{METRIC}/editor_seconds?every=round&by=os",
+    f"{METRIC}/editor_spread?by=os",
+    "/health",
+    "/public/app-usage",
+]
+
+OVERLAPS = """
+[...document.querySelectorAll(".chart")].flatMap(chart => {
+    const beside = (a, b) => a.right <= b.left || b.right <= a.left;
+    const above = (a, b) => a.bottom <= b.top + 2 || b.bottom <= a.top + 2;
+    const boxes = [...chart.querySelectorAll("text")]
+        .map(text => [text.textContent, text.getBoundingClientRect()])
+        .filter(([, box]) => box.width > 0);
+    return boxes.flatMap(([name, a], place) =>
+        boxes.slice(place + 1).filter(([, b]) => !beside(a, b) && !above(a, b))
+            .map(([other]) => `${name} / ${other}`));
+})
+"""
+
+pytestmark = needs_chromium
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+class Visitor:
+    """A tab that notes every complaint and every request that leaves the server."""
+
+    def __init__(self, context: Any, port: int) -> None:
+        self.home = f"http://127.0.0.1:{port}"
+        self.page = context.new_page()
+        self.page.set_default_timeout(10_000)
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def go(self, path: str) -> Any:
+        self.page.goto(self.home + path)
+        return self.page
+
+    def visible(self) -> set[str]:
+        """The lines of the chart that can be seen."""
+        shown = self.page.evaluate(
+            "[...document.querySelectorAll('.chart.wide [data-line]')]"
+            ".filter(line => getComputedStyle(line).display !== 'none').map(line => line.dataset.line)"
+        )
+        return set(shown)
+
+    def looks(self) -> int:
+        """How often the server was asked for a page or figures."""
+        return sum("/static/" not in url for url in self.requests)
+
+    def ground(self) -> str:
+        colour: str = self.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return colour
+
+
+@pytest.fixture
+def visit(browser: Any, world: Any) -> Iterator[Any]:
+    contexts, visitors = [], []
+
+    def start(**options: Any) -> Visitor:
+        contexts.append(browser.new_context(**options))
+        visitors.append(Visitor(contexts[-1], world.port))
+        return visitors[-1]
+
+    yield start
+    for visitor in visitors:
+        assert visitor.complaints == []
+        assert {url for url in visitor.requests if not url.startswith(visitor.home)} == set()
+        assert visitor.requests
+    for context in contexts:
+        context.close()
+
+
+def test_a_morning_with_the_dashboard(visit: Any) -> None:
+    visitor = visit(viewport={"width": 1200, "height": 900}, color_scheme="light")
+    page = visitor.go("/")
+    page.click("text=editor_seconds")
+    page.wait_for_url(f"**{METRIC}/editor_seconds")
+    page.select_option("select[name=by]", "os")
+    page.wait_for_selector("[data-line]", state="attached")
+    assert visitor.visible() == {"windows", "macos", "linux"}
+
+    looks = visitor.looks()
+    page.uncheck("input[value=linux]")
+    assert visitor.visible() == {"windows", "macos"}
+    assert visitor.looks() == looks, "a tag is hidden without asking the server"
+    assert "tag=linux" not in page.url
+    page.reload()
+    assert visitor.visible() == {"windows", "macos"}, "the address says what is shown"
+    twin = page.get_attribute(".bottom a", "href")
+    assert twin is not None
+    assert "by=os" in twin
+
+    page.select_option("select[name=confidence]", "99")
+    page.wait_for_selector(".sure:has-text('99 % interval')")
+    assert "confidence=99" in page.url
+    page.go_back()
+    page.wait_for_selector(".sure:has-text('95 % interval')")
+
+
+def test_the_theme_follows_the_system_and_then_the_reader(visit: Any) -> None:
+    dark = visit(color_scheme="dark")
+    dark.go("/")
+    night = dark.ground()
+    visitor = visit(color_scheme="light")
+    page = visitor.go("/")
+    day = visitor.ground()
+    assert day != night
+    page.click("#theme")
+    assert visitor.ground() == night
+    visitor.go("/health")
+    assert visitor.ground() == night, "remembered on the next page"
+    page.click("#theme")
+    assert visitor.ground() == day
+
+
+def test_a_tooltip_says_what_is_under_the_pointer(visit: Any, world: Any) -> None:
+    visitor = visit(viewport={"width": 1200, "height": 900})
+    page = visitor.go(f"{METRIC}/editor_seconds?every=round&by=os")
+    hits = page.query_selector_all(".chart.wide.series .hit")
+    hits[3].hover()
+    lines = page.inner_text("#tip").split("\n")
+    assert lines[0].endswith("UTC")
+    assert sorted(line.partition(":")[0] for line in lines[1:]) == ["linux", "macos", "windows"]
+    page.uncheck("input[value=macos]")
+    hits[4].hover()
+    assert "macos" not in page.inner_text("#tip")
+    page.mouse.move(5, 5)
+    assert page.is_hidden("#tip")
+
+
+def test_raw_and_norm_sub_change_places_without_a_reload(visit: Any) -> None:
+    visitor = visit(viewport={"width": 1200, "height": 900})
+    page = visitor.go(f"{METRIC}/editor_spread")
+    looks = visitor.looks()
+    shown = (
+        "[...document.querySelectorAll('.chart.wide .bars')]"
+        ".filter(bars => getComputedStyle(bars).display !== 'none').map(bars => bars.classList[1])"
+    )
+    assert page.evaluate(shown) == ["raw"]
+    page.click("text=Norm-Sub >> nth=0")
+    assert page.evaluate(shown) == ["norm-sub"]
+    assert visitor.looks() == looks
+    assert "view=norm-sub" in page.url
+
+
+def test_a_page_looks_again_and_leaves_the_reader_alone(visit: Any) -> None:
+    visitor = visit(viewport={"width": 1000, "height": 500})
+    visitor.page.clock.install()
+    page = visitor.go(f"{METRIC}/editor_seconds?by=os")
+    page.evaluate(
+        "document.querySelector('#numbers').open = false; document.querySelector('h1').textContent = 'old';"
+        "document.querySelector('input[value=linux]').focus(); scrollTo(0, 300);"
+        "getSelection().selectAllChildren(document.querySelector('.foot'))"
+    )
+    chart = page.query_selector(".chart.wide.series")
+    scroll, selected = page.evaluate("[scrollY, String(getSelection())]")
+    with page.expect_response(f"**{METRIC}/editor_seconds?by=os"):
+        page.clock.fast_forward(31_000)
+    page.wait_for_selector("h1:has-text('editor_seconds')")
+    assert page.evaluate("document.querySelector('#numbers').open") is False, "what was folded stays folded"
+    assert page.evaluate("document.activeElement.value") == "linux"
+    assert page.evaluate("[scrollY, String(getSelection())]") == [scroll, selected]
+    assert chart.evaluate("chart => chart.isConnected"), "what has not changed is not drawn again"
+
+
+def test_a_page_says_since_when_its_figures_are_old_and_recovers(visit: Any) -> None:
+    """Also one whose rounds are all sealed, and one that is logged out."""
+    visitor = visit()
+    visitor.page.clock.install()
+    for path in ("/", "/plans/app-usage"):
+        page = visitor.go(path)
+        page.evaluate("document.querySelector('main').dataset.refresh = '120'")
+        assert page.is_hidden("#away")
+        page.route("**/*", lambda route: route.abort())
+        page.clock.fast_forward(121_000)
+        page.wait_for_selector("#away:has-text('has not answered since')")
+        page.unroute("**/*")
+        page.route("**/*", lambda route: route.fulfill(status=401, body="who are you"))
+        page.clock.fast_forward(31_000)
+        page.wait_for_selector("#away:has-text('logged out')")
+        page.unroute("**/*")
+        page.clock.fast_forward(31_000)
+        page.wait_for_selector("#away", state="hidden")
+    assert all("Failed to load resource" in complaint for complaint in visitor.complaints)
+    visitor.complaints.clear()
+
+
+LONG = """
+min_reports = 1
+[plan]
+name = "long"
+version = 1
+round = "6h"
+[metrics.minutes]
+kind = "mean"
+unit = "minute"
+max_value = 360
+epsilon = 3.0
+[segments]
+os = ["linux", "macos"]
+"""
+
+
+def test_a_long_series_can_be_zoomed_and_is_printed_with_its_legend(visit: Any, make_world: Any) -> None:
+    world = make_world(LONG)
+    fleet = SdkFleet(world.plan, 6, seed=5, segments=[{"os": "linux"}, {"os": "macos"}] * 3)
+    last = world.plan.round_at(world.now) - 3
+    for number in range(last - 159, last + 1):
+        world.answer(fleet, number, {"minutes": [number % 300] * 6})
+    visitor = visit(viewport={"width": 1000, "height": 900}, timezone_id="Asia/Tokyo")
+    visitor.home = f"http://127.0.0.1:{world.port}"
+    page = visitor.go("/plans/long/metrics/minutes?every=round&rounds=200&by=os")
+    page.wait_for_selector(".zoomable canvas")
+    assert len(page.query_selector_all(".zoomable canvas")) == 2, "a strip for each tag"
+    assert page.is_hidden(".chart.wide.series")
+    box = page.query_selector(".zoomable .u-over").bounding_box()
+    drawn = "document.querySelector('.zoomable canvas').toDataURL()"
+    whole = page.evaluate(drawn)
+    page.mouse.move(box["x"] + 100, box["y"] + 40)
+    legend = page.inner_text(".zoomable .u-legend")
+    assert "2026" in legend
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 40)
+    page.mouse.up()
+    assert page.evaluate(drawn) != whole
+    page.mouse.dblclick(box["x"] + 100, box["y"] + 40)
+    page.mouse.move(5, 5)
+    assert page.evaluate(drawn) == whole
+
+    begins = page.query_selector("#numbers time")
+    assert begins.get_attribute("title").endswith("UTC")
+    assert "UTC" not in begins.inner_text(), "times of day are the reader's own"
+    with page.expect_download() as download:
+        page.click("[data-png]")
+    assert download.value.suggested_filename == "minutes.png"
+    page.emulate_media(media="print")
+    assert page.is_visible(".chart.wide.series")
+    assert page.is_hidden(".zoomable")
+    assert page.inner_text("figcaption").split()[:2] == ["linux", "macos"]
+
+
+def test_metrics_are_found_while_typing(visit: Any) -> None:
+    visitor = visit()
+    page = visitor.go("/")
+    page.fill("input[type=search]", "browser")
+    shown = "[...document.querySelectorAll('tr[data-text]')].filter(row => row.offsetHeight).length"
+    assert page.evaluate(shown) == 1
+    page.fill("input[type=search]", "")
+    assert page.evaluate(shown) == 4
+
+
+@pytest.mark.parametrize("width", [360, 768, 1200])
+def test_no_page_scrolls_sideways_and_no_labels_touch(visit: Any, width: int) -> None:
+    visitor = visit(viewport={"width": width, "height": 740}, has_touch=width < 1000)
+    cut = "box => box.scrollWidth > box.clientWidth + 1"
+    boxes = "[...document.querySelectorAll('.panel, .scroll:has(.metrics)')]"
+    heights = "[...document.querySelectorAll('.chart text')].map(text => text.getBoundingClientRect().height)"
+    for path in PAGES:
+        page = visitor.go(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert page.evaluate(OVERLAPS) == [], path
+        assert page.evaluate(f"{boxes}.filter({cut}).length") == 0, f"{path}: tables stay inside their panels"
+        assert max(page.evaluate(heights), default=0) < 24, f"{path}: no chart is blown up to fill its place"
+
+
+def test_everything_can_be_read_without_a_script(visit: Any) -> None:
+    visitor = visit(java_script_enabled=False, viewport={"width": 1000, "height": 800})
+    page = visitor.go(f"{METRIC}/editor_seconds?by=os")
+    assert page.is_visible(".chart.wide.series")
+    assert page.is_hidden("#theme")
+    page.uncheck("input[value=linux]")
+    page.click("button:has-text('Show')")
+    page.wait_for_url("**tag=windows**")
+    boxes = page.query_selector_all("input[name=tag]")
+    assert sorted(box.get_attribute("value") for box in boxes if box.is_checked()) == ["macos", "windows"]
+    assert page.get_attribute(".chart.wide [data-line=linux]", "class").endswith("off")
+    visitor.go(f"{METRIC}/editor_spread?view=norm-sub")
+    assert page.is_visible(".chart.wide .bars.norm-sub")
+    assert page.is_hidden(".chart.wide .bars.raw")
+
+
+def test_sliders_show_what_the_server_works_out(visit: Any, world: Any) -> None:
+    visitor = visit(viewport={"width": 1200, "height": 900})
+    page = visitor.go("/plans/app-usage")
+    with page.expect_response("**/plans/app-usage/what-if?**") as answer:
+        page.evaluate(
+            "slider => { slider.value = 500; slider.dispatchEvent(new Event('input', { bubbles: true })) }",
+            page.query_selector("[data-for=what-epsilon]"),
+        )
+    assert answer.value.status == 200
+    page.wait_for_selector("#what-if-plan", state="attached")
+    assert page.input_value("#what-epsilon") == "1"
+    assert "epsilon=1" in page.url
+    shown = page.inner_text("#what-if-figures tr:has-text('constant device') td:last-child")
+    twin = world.get(f"/plans/app-usage/what-if.json{page.evaluate('location.search')}").json()
+    assert float(shown) == pytest.approx(twin["chosen"]["loss"]["constant"])
+    page.reload()
+    assert page.input_value("#what-epsilon") == "1", "the address says what is set"
+    page.fill("#what-devices", "0")
+    page.wait_for_selector("#what-if-fault:visible")
+    assert "devices: expected" in page.inner_text("#what-if-fault")
+    visitor.complaints.clear()  # the browser notes the 400
+
+
+def test_other_parameters_without_a_script(visit: Any) -> None:
+    page = visit(java_script_enabled=False, viewport={"width": 1000, "height": 800}).go("/plans/app-usage")
+    assert page.is_hidden("[data-for=what-epsilon]")
+    page.fill("#what-epsilon", "0.5")
+    page.click("#what-if button")
+    page.wait_for_url("**epsilon=0.5**")
+    assert page.input_value("#what-epsilon") == "0.5"
+    assert page.is_visible("#what-if-plan")

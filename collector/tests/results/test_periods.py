@@ -1,0 +1,464 @@
+"""Days, weeks and months made of rounds: which rounds are in them, what is averaged, and how they changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from reticent.cli import command
+from reticent.errors import ParameterError
+from reticent.mechanisms import OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.reports import Report
+from reticent_collector.counts import HistogramCounts, MeanCounts
+from reticent_collector.estimates import Estimate, HistogramEstimate, average, difference, estimate
+from reticent_collector.results import Change, Result, Results, is_clear, span_of, unix_seconds, usual_every
+from reticent_collector.stores import Layout, RoundKey, RoundStore, open_store
+
+PLAN = """
+min_reports = 20
+[plan]
+name = "app"
+version = 1
+round = "6h"
+grace = "6h"
+
+[metrics.used]
+kind = "mean"
+unit = "second"
+max_value = 100
+epsilon = 2.0
+flip = 0.1
+
+[metrics.theme]
+kind = "choice"
+labels = ["dark", "light"]
+mechanism = "hadamard-bit"
+epsilon = 2.0
+
+[segments]
+os = ["linux", "macos"]
+"""
+DAY = 86_400
+MONDAY = unix_seconds("", "2026-11-02")
+"""A Monday, and the first whole week of its month."""
+
+
+def plan_with(*changes: tuple[str, str]) -> Plan:
+    text = PLAN
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return Plan.from_toml(text)
+
+
+def sampled(window: str) -> tuple[tuple[str, str], ...]:
+    answers = f'[answers]\nkind = "sampled"\nwindow = "{window}"\n[segments]'
+    return ("[segments]", answers), ("flip = 0.1\n", "")
+
+
+class World:
+    """A store that is filled by hand: so many reports of a round, of which so many answer 1 about `used`."""
+
+    def __init__(self, store: RoundStore, plan: Plan) -> None:
+        self.store, self.plan, self.now = store, plan, MONDAY + 100.0 * DAY
+        self.results = Results(store, lambda: self.now)
+        self.ids = 0
+        store.register(plan)
+
+    def answer(
+        self, at: int, reports: int, ones: int, seal: bool = True, os: str = "linux", plan: Plan | None = None
+    ) -> int:
+        plan = plan or self.plan
+        number = plan.round_at(at)
+        key, layout = RoundKey(plan.name, plan.version, number), Layout(plan)
+        made = []
+        first, self.ids = self.ids, self.ids + reports
+        for place in range(reports):
+            bits = bytes([(int(place < ones) << 1 | int(place % 2)) << 6])
+            identity = (first + place).to_bytes(16, "big")
+            made.append(Report(plan.name, plan.version, number, identity, bits, place % 256, {"os": os}))
+        self.store.append({key: b"".join(map(layout.pack, made))})
+        if seal:
+            self.store.seal(key)
+        return number
+
+    def figures(self, metric: str = "used", **asked: Any) -> list[Result]:
+        return self.results.estimates("app", metric, **asked)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    store = open_store("memory:")
+    yield World(store, Plan.from_toml(PLAN))
+    store.close()
+
+
+def date(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+
+
+@pytest.mark.parametrize(
+    ("every", "at", "start", "end"),
+    [
+        ("day", "2026-11-04T23:59", "2026-11-04", "2026-11-05"),
+        ("week", "2026-11-08T23:00", "2026-11-02", "2026-11-09"),
+        ("week", "2026-11-09T00:00", "2026-11-09", "2026-11-16"),
+        ("month", "2026-12-31T20:00", "2026-12-01", "2027-01-01"),
+        ("month", "2024-02-29T00:00", "2024-02-01", "2024-03-01"),
+    ],
+)
+@pytest.mark.parametrize("round_length", ["6h", "5h", "1d"])
+def test_a_period_is_the_calendars_and_has_the_rounds_that_start_in_it(
+    every: Any, at: str, start: str, end: str, round_length: str
+) -> None:
+    plan = plan_with(('round = "6h"', f'round = "{round_length}"'))
+    number = plan.round_at(unix_seconds("", start if round_length == "5h" else at))
+    if round_length == "5h":  # this round began the day before: the next one is the first of the period
+        number += plan.round(number).start < unix_seconds("", start)
+    span = span_of(plan, number, every)
+    assert (date(span.start), date(span.end)) == (start, end)
+    inside = [
+        other
+        for other in range(number - 800, number + 800)
+        if unix_seconds("", start) <= plan.round(other).start < unix_seconds("", end)
+    ]
+    assert (span.first, span.last) == (inside[0], inside[-1])
+    assert {span_of(plan, other, every) for other in inside} == {span}
+
+
+@pytest.mark.parametrize(
+    ("changes", "usual", "refused"),
+    [
+        ((), "day", ["window", "year"]),
+        ((('round = "6h"', 'round = "7d"'),), "round", ["day", "window"]),
+        ((('round = "6h"', 'round = "30s"'),), "round", ["window"]),
+        (sampled("7d"), "window", []),
+        (sampled("1d"), "day", []),
+    ],
+)
+def test_the_usual_period_of_a_plan_and_those_it_does_not_have(
+    changes: tuple[tuple[str, str], ...], usual: str, refused: list[str]
+) -> None:
+    plan = plan_with(*changes)
+    assert usual_every(plan) == usual
+    store = open_store("memory:")
+    world = World(store, plan)
+    world.answer(MONDAY, 30, 10)
+    assert [result.every for result in world.figures()] == [usual]
+    for every in refused:
+        with pytest.raises(ParameterError, match="every"):
+            world.results.estimates("app", every=every)
+    store.close()
+
+
+def test_a_day_of_remembered_answers_is_the_average_of_its_rounds(world: World) -> None:
+    numbers = [world.answer(MONDAY + hours * 3600, 40 + hours, 10 + hours) for hours in (0, 6, 12)]
+    world.answer(MONDAY + 18 * 3600, 19, 10)  # fewer than min_reports: not in it
+    world.answer(MONDAY + DAY, 50, 20)
+    later, day = world.figures()
+    assert (day.round, day.to, day.start, day.end) == (numbers[0], numbers[0] + 3, MONDAY, MONDAY + DAY)
+    metric = world.plan.by_name["used"]
+    assert day.estimate == average(metric, [MeanCounts(40 + hours, 10 + hours) for hours in (0, 6, 12)])
+    assert (day.estimate.rule, day.estimate.reports) == ("convex-order", 40)  # type: ignore[union-attr]
+    assert (list(day.by_round), day.rounds_missing) == (numbers, 1)
+    shown = day.to_dict()
+    assert (shown["every"], shown["rounds"], shown["rounds_missing"]) == ("day", 3, 1)
+    assert (later.rounds_missing, len(later.by_round)) == (3, 1)
+    (week,) = world.figures(every="week")
+    assert (len(week.by_round), week.rounds_missing) == (4, 24)
+
+
+def test_counts_of_sampled_answers_are_added_up_whatever_the_window() -> None:
+    """A window begins on Monday, and a month in the middle of one."""
+    plan = plan_with(*sampled("7d"))
+    store = open_store("memory:")
+    world = World(store, plan)
+    november = unix_seconds("", "2026-11-01")
+    for day in (-1, 0, 1, 2):
+        world.answer(november + day * DAY, 30, 10 + day)
+    later, earlier = world.figures(every="month")
+    assert later.counts == MeanCounts(90, 33)
+    assert earlier.counts == MeanCounts(30, 9)
+    assert later.estimate.rule == "clopper-pearson"  # type: ignore[union-attr]
+    assert [len(week.by_round) for week in world.figures()] == [2, 2]
+    store.close()
+
+
+def test_a_date_range_picks_whole_periods_that_begin_in_it(world: World) -> None:
+    for day in range(10):
+        world.answer(MONDAY + day * DAY, 30, 10)
+    since, until = MONDAY + 2 * DAY, MONDAY + 8 * DAY
+    days = world.figures(since=since, until=until)
+    assert [day.start for day in days] == [MONDAY + day * DAY for day in range(7, 1, -1)]
+    assert [day.start for day in world.figures(since=since, until=until, last=2)] == [
+        MONDAY + 7 * DAY,
+        MONDAY + 6 * DAY,
+    ]
+    (week,) = world.figures(every="week", since=since, until=until)  # the first week began before
+    assert (week.start, len(week.by_round)) == (MONDAY + 7 * DAY, 3)
+    assert [one.start for one in world.figures(every="round", since=since, last=1)] == [MONDAY + 9 * DAY]
+    assert world.figures(since=until, until=since) == []
+
+
+def test_rounds_outside_of_a_range_are_not_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = [world.answer(MONDAY + place * 21_600, 30, 10) for place in range(12)]
+    read: list[int] = []
+    real = world.store.metric_counts
+
+    def metric_counts(keys: list[RoundKey], metric: str) -> dict[RoundKey, Any]:
+        read.extend(key.round for key in keys)
+        return real(keys, metric)
+
+    monkeypatch.setattr(world.store, "metric_counts", metric_counts)
+    monkeypatch.setattr(world.store, "counts", None)  # no other metric is read
+    world.figures(since=MONDAY + DAY, until=MONDAY + 2 * DAY)
+    assert sorted(read) == numbers[4:8]
+    world.figures()
+    world.results.changes("app", "used")
+    assert sorted(read) == numbers  # each once
+
+
+def test_a_period_is_sealed_when_nothing_can_change_it_any_more(world: World) -> None:
+    """Its last round closes at noon of the next day; nobody may answer that round, or late."""
+    for hours in (0, 6, 12):
+        world.answer(MONDAY + hours * 3600, 30, 10)
+    closes = MONDAY + DAY + 6 * 3600
+    for world.now, state in ((closes + 59.0, "open"), (closes + 60.0, "sealed")):
+        assert [day.state for day in world.figures()] == [state]
+    world.answer(MONDAY + 18 * 3600, 30, 10, seal=False)
+    assert [day.state for day in world.figures()] == ["open"]
+
+
+def test_an_open_day_is_the_average_of_its_sealed_rounds(world: World) -> None:
+    """Reports on an open round may have only begun to come. Before the first seal it is what there is."""
+    store = open_store("memory:")
+    world = World(store, plan_with(("min_reports = 20", "min_reports = 1")))
+    world.now = MONDAY + 7.0 * 3600
+    open_round = world.answer(MONDAY + 6 * 3600, 3, 1, seal=False)
+    (day,) = world.figures()
+    assert (day.state, list(day.by_round)) == ("open", [open_round])
+    sealed = world.answer(MONDAY, 30, 10)
+    (day,) = world.figures()
+    assert (day.state, list(day.by_round), day.rounds_missing) == ("open", [sealed], 3)
+    store.close()
+
+
+def test_a_tag_has_the_rounds_in_which_it_has_enough_reports(world: World) -> None:
+    world.answer(MONDAY, 30, 10, seal=False)
+    both = world.answer(MONDAY, 40, 20, os="macos")
+    world.answer(MONDAY + 6 * 3600, 30, 10, seal=False)
+    world.answer(MONDAY + 6 * 3600, 19, 10, os="macos")  # joins linux under (few)
+    shown = {result.segment["os"]: [*result.by_round] for result in world.figures(by="os")}
+    assert shown == {"linux": [both], "macos": [both], "(few)": [both + 1]}
+    withheld = world.results.estimates("app", "used", by="os", every="round", last=1).withheld
+    assert [figure.segment["os"] for figure in withheld] == ["linux", "macos", "other"]
+
+
+def test_a_day_on_which_no_round_has_enough_is_withheld(world: World) -> None:
+    for hours in (0, 6):
+        world.answer(MONDAY + hours * 3600, 19, 10)
+    answer = world.results.estimates("app", "used")
+    assert list(answer) == []
+    (withheld,) = answer.withheld
+    assert withheld.to_dict()["reports"] is None
+    assert withheld.reason == "no round has 20 reports"
+    assert [period.reports for period in world.results.periods("app")] == [0]
+
+
+def test_versions_have_days_of_their_own_and_are_not_compared(world: World) -> None:
+    newer = plan_with(("version = 1", "version = 2"))
+    world.store.register(newer)
+    world.answer(MONDAY, 30, 10)
+    world.answer(MONDAY + DAY, 30, 10)
+    world.answer(MONDAY + DAY + 6 * 3600, 30, 20, plan=newer)
+    assert [(day.version, date(day.start), day.rounds_missing) for day in world.figures()] == [
+        (2, "2026-11-03", 3),
+        (1, "2026-11-03", 3),
+        (1, "2026-11-02", 3),
+    ]
+    assert [change.after.version for change in world.results.changes("app", "used")] == [1]
+
+
+def test_a_damaged_round_is_missing_and_keeps_its_day_open(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = world.answer(MONDAY, 30, 10)
+    lost = world.answer(MONDAY + 6 * 3600, 30, 10)
+    rounds = world.store.rounds
+    monkeypatch.setattr(
+        world.store,
+        "rounds",
+        lambda *asked: [info._replace(damage="torn" * (info.key.round == lost)) for info in rounds(*asked)],
+    )
+    (day,) = world.figures()
+    assert (day.state, list(day.by_round)) == ("open", [kept])
+    assert [(one.round, one.state) for one in world.figures(every="round")] == [(kept, "sealed")]
+
+
+def test_as_many_reports_as_a_figure_needs_are_enough(world: World) -> None:
+    enough, few = world.answer(MONDAY, 20, 10), world.answer(MONDAY + 6 * 3600, 19, 10)
+    listed = {row["round"]: (row["reports"], row.get("reason")) for row in world.results.rounds("app")}
+    assert listed == {enough: (20, None), few: (None, "fewer than 20 reports")}
+    (day,) = world.figures()
+    assert (day.period.reports, list(day.by_round)) == (20, [enough])
+
+
+def test_a_tag_that_is_not_asked_for_is_not_called_rare(world: World) -> None:
+    world.answer(MONDAY, 30, 10)
+    world.answer(MONDAY, 30, 10, os="macos")
+    both = world.results.estimates("app", "used", segment={"os": "linux"}, by="os")
+    assert ([one.segment for one in both], both.withheld) == ([{"os": "linux"}], [])
+
+
+def test_a_change_compares_rounds_at_the_same_places() -> None:
+    """A round that one of the two days lacks is left out of both, and so is one that is open."""
+    store = open_store("memory:")
+    world = World(store, plan_with(("min_reports = 20", "min_reports = 1")))
+    for hours, ones in ((0, 100), (6, 900), (12, 300)):
+        world.answer(MONDAY + hours * 3600, 1000, ones)
+    for hours, ones in ((0, 600), (12, 700), (18, 50)):
+        world.answer(MONDAY + DAY + hours * 3600, 1000, ones)
+    world.answer(MONDAY + DAY + 6 * 3600, 1000, 0, seal=False)
+    (change,) = world.results.changes("app", "used")
+    later, earlier = ([MeanCounts(1000, ones) for ones in pair] for pair in ((600, 700), (100, 300)))
+    metric = world.plan.by_name["used"]
+    assert change.estimate == difference(metric, later, earlier)
+    assert change.after.estimate == average(metric, later)
+    assert change.before.estimate == average(metric, earlier)
+    assert (date(change.before.start), date(change.after.start)) == ("2026-11-02", "2026-11-03")
+    assert change.clear
+    shown = change.to_dict()
+    assert (shown["rounds"], shown["rounds_missing"], shown["clear"]) == (2, 2, True)
+    assert shown["value"] == pytest.approx(shown["after"]["value"] - shown["before"]["value"])
+    store.close()
+
+
+def test_no_period_tells_how_many_reports_a_round_has_that_has_too_few(world: World) -> None:
+    for day in (0, 1):
+        world.answer(MONDAY + day * DAY, 30, 10)
+        world.answer(MONDAY + day * DAY + 6 * 3600, 19, 10)
+    (change,) = world.results.changes("app", "used")
+    for figure in (*world.figures(), change.after, change.before):
+        assert [info.reports for info in figure.period.rounds] == [0, 30]
+
+
+def test_there_is_no_change_after_a_day_without_reports(world: World) -> None:
+    world.answer(MONDAY, 30, 10)
+    world.answer(MONDAY + 2 * DAY, 30, 10)
+    world.answer(MONDAY + 3 * DAY + 6 * 3600, 30, 10)  # the day before has reports, but not on this round
+    assert world.results.changes("app") == []
+
+
+def test_the_words_of_a_change(world: World) -> None:
+    """By hand: the share of ones rises by .2, .05 and .001; the range is 100, and the contrast tanh(1) · .8."""
+    for day, ones in enumerate((300, 500, 550, 551)):
+        for hours in (0, 6, 12, 18):
+            world.answer(MONDAY + day * DAY + hours * 3600, 1000, ones)
+    least, small, large = world.results.changes("app", "used")
+    assert least.words.startswith("0 ± "), "what is rounded to 0 goes neither up nor down"
+    contrast = np.tanh(1) * 0.8
+    for change, rise, sentence in ((small, 0.05, "no clear change"), (large, 0.2, "clear change")):
+        number = change.estimate
+        assert isinstance(number, Estimate)
+        assert number.value == pytest.approx(100 * rise / contrast)
+        assert change.clear == (sentence == "clear change") == (number.lower > 0)
+        assert change.words == f"↑ {number.value:.0f} ± {number.half_width:.0f} seconds: {sentence}"
+    assert world.results.changes("app", "used", last=1) == [least]
+    assert world.results.changes("app", "used", until=MONDAY + 2 * DAY) == [large]
+
+
+def test_the_change_of_a_choice_is_clear_where_any_bucket_is(world: World) -> None:
+    world.answer(MONDAY, 3000, 0)
+    world.answer(MONDAY + DAY, 3000, 0)
+    (change,) = world.results.changes("app", "theme")
+    assert isinstance(change.estimate, HistogramEstimate)
+    assert isinstance(change.after.counts, HistogramCounts)
+    assert (change.clear, change.words) == (
+        False,
+        "no clear change in any of 3 buckets (1 of 4 rounds compared)",
+    )
+    assert [bucket["clear"] for bucket in change.to_dict()["buckets"]] == [False] * 3
+    dark, *others = change.estimate.buckets
+    dark = replace(dark, value=-0.15, lower=-0.2, upper=-0.1, uncut=(-0.2, -0.1))
+    moved = Change(change.after, change.before, replace(change.estimate, buckets=(dark, *others)))
+    assert moved.clear
+    assert moved.words.startswith("clear change in 1 of 3 buckets: dark ↓ 15.0 ± 5.0 percentage points")
+    assert [bucket["clear"] for bucket in moved.to_dict()["buckets"]] == [True, False, False]
+
+
+def test_a_change_whose_interval_ends_at_0_is_not_clear() -> None:
+    number = estimate(Metric("mean", OneBitMean(1, 1)), MeanCounts(100, 50))
+    for lower, upper, clear in (
+        (0.0, 0.2, False),
+        (-0.2, 0.0, False),
+        (0.01, 0.2, True),
+        (-0.2, -0.01, True),
+    ):
+        assert is_clear(replace(number, lower=lower, upper=upper)) is clear
+
+
+def test_rows_are_not_held_against_chance_over_rounds_of_the_same_devices(world: World) -> None:
+    """A device is on the same row for life: twenty reports on one row are those of five devices."""
+    for hours in (0, 6, 12, 18):
+        world.answer(MONDAY + hours * 3600, 300, 10)
+    (day,) = world.figures("theme")
+    assert day.balance is None
+    assert all(one.balance is not None for one in world.figures("theme", every="round"))
+
+
+def test_an_answer_is_made_of_so_many_rounds_at_most(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single period may have more: it could not be had otherwise."""
+    for place in range(8):
+        world.answer(MONDAY + place * 21_600, 30, 10)
+    monkeypatch.setattr("reticent_collector.results.reader.MOST_ROUNDS_READ", 7)
+    for read in (world.results.estimates, world.results.changes):
+        with pytest.raises(ParameterError, match="at most 1 periods"):
+            read("app", most=1000)
+        read("app", last=1, most=1000)
+    assert len(world.figures(every="week", most=1000)) == 1
+
+
+def test_the_commands_show_days_with_their_changes_and_pick_dates(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/days.db"
+    store = open_store(url)
+    world = World(store, Plan.from_toml(PLAN))
+    for day in range(3):
+        for hours in (0, 6, 12, 18):
+            world.answer(MONDAY + day * DAY + hours * 3600, 500, 100 + 50 * day)
+    store.close()
+
+    def run(*arguments: str, code: int = 0) -> str:
+        outcome = CliRunner().invoke(command(), [*arguments, "--store", url], env={"COLUMNS": "200"})
+        assert outcome.exit_code == code, outcome.output
+        return outcome.output
+
+    shown = json.loads(run("estimate", "--metric", "used", "--json"))
+    assert [(row["every"], row["start_time"][:10]) for row in shown["estimates"]] == [
+        ("day", "2026-11-04"),
+        ("day", "2026-11-03"),
+        ("day", "2026-11-02"),
+    ]
+    assert [change["clear"] for change in shown["changes"]] == [True, True]
+    assert shown["changes"][0]["words"] in run("estimate", "--metric", "used")
+    week = json.loads(run("estimate", "--every", "week", "--json"))["estimates"]
+    assert {(row["rounds"], row["rounds_missing"]) for row in week} == {(12, 16)}
+    dated = ["--since", "2026-11-03", "--until", "2026-11-04T00:00Z", "--metric", "used"]
+    (only,) = json.loads(run("estimate", *dated, "--json"))["estimates"]
+    assert only["start_time"][:10] == "2026-11-03"
+    rounds = json.loads(
+        run("estimate", "--metric", "used", "--every", "round", "--since", "2026-11-01", "--json")
+    )
+    assert len(rounds["estimates"]) == 12  # all of them, not the latest ten
+    run("export", str(tmp_path / "days.csv"), *dated)
+    assert len((tmp_path / "days.csv").read_text().splitlines()) == 2
+    assert "--since: expected a date" in run("estimate", "--since", "yesterday", code=1)
+    assert "every" in run("estimate", "--every", "window", code=1)

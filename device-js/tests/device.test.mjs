@@ -1,0 +1,1042 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Device, Fraction, memoryState, PlanError, Policy, readPlan } from "../src/index.js";
+import { answer } from "../src/answer.js";
+import { fromText, toText } from "../src/data.js";
+import { backOff } from "../src/outbox.js";
+import { outcomeOf, httpTransport } from "../src/transport.js";
+import { readEnvironment } from "../src/policy.js";
+import { HOUR, plan, START, world } from "./harness.mjs";
+
+const rounds = (here) => here.bodies.map((body) => JSON.parse(body).round);
+const first = START / HOUR + 1;
+
+// Values
+
+test("values are exact, clamped, and stop at the top", async () => {
+  const here = await world();
+  here.next();
+  for (let time = 0; time < 10; time++) here.device.add("minutes", 0.1);
+  here.device.set("size", 7);
+  here.device.add("size", -3);
+  here.device.set("seconds", Infinity);
+  here.device.add("opens", "5");
+  await here.device.status();
+  const tenth = Fraction.fromNumber(0.1);
+  assert.deepEqual(here.data().totals[first], {
+    minutes: `${new Fraction(tenth.n * 10n, tenth.d)}`, size: "7", seconds: "100", opens: "0",
+  });
+  const { notes } = await here.device.status();
+  assert.deepEqual(notes, { "below-range": 1, "above-range": 1, "not-a-number": 1 });
+});
+
+test("add, set and choose never throw, whatever they are given", async () => {
+  const here = await world({ plan: plan("kinds"), policy: Policy.unlimited() });
+  here.next();
+  const hostile = [undefined, null, NaN, {}, [], Symbol("x"), () => 1, -0, 1e308, -1e308, 10n ** 400n, "1", new Date(), Object.create(null)];
+  for (const value of hostile) {
+    for (const metric of ["start_ms", "crashed", "last_command", "nothing", value]) {
+      here.device.add(metric, value);
+      here.device.set(metric, value);
+      here.device.choose(metric, value);
+    }
+  }
+  here.next();
+  assert.ok(await here.device.report());
+});
+
+test("choices, flags and absent values are what the round's calls come to", async () => {
+  const here = await world({ plan: plan("kinds"), policy: Policy.unlimited() });
+  here.next();
+  for (const label of ["test", "nothing of the kind", "run", "build"]) {
+    here.device.choose("last_command", label);
+    here.device.choose("first_command", label);
+  }
+  here.device.set("crashed", true);
+  here.device.add("crashed");
+  here.device.set("start_ms", NaN);
+  here.device.set("memory_mb", NaN);
+  await here.device.status();
+  const { start_ms: absent, ...others } = here.data().totals[first];
+  assert.equal(absent, undefined); // it can tell no value from 0
+  assert.deepEqual(others, { last_command: "0", first_command: "1", crashed: "1", memory_mb: "0" });
+});
+
+test("a first choice stays the first across writes, a last one does not", async () => {
+  const here = await world({ plan: plan("kinds"), policy: Policy.unlimited() });
+  here.next();
+  for (const label of ["test", "run"]) {
+    here.device.choose("first_command", label);
+    here.device.choose("last_command", label);
+    await here.device.status(); // written between the two
+  }
+  assert.deepEqual(here.data().totals[first], { first_command: "1", last_command: "2" });
+});
+
+test("debug raises what would be counted", async () => {
+  const here = await world({ debug: true, plan: plan("kinds"), policy: Policy.unlimited() });
+  assert.throws(() => here.device.add("nothing"), /metric nothing is not in plan/);
+  assert.throws(() => here.device.choose("last_command", "dance"), /label dance/);
+  assert.throws(() => here.device.add("last_command"), /use choose/);
+  await assert.rejects(here.open({ segment: { planet: "mars" } }), /segment planet is not/);
+  const usage = { plan: plan(), state: memoryState() };
+  await assert.rejects(here.open({ ...usage, segment: { os: "plan9" } }), /has no value plan9/);
+  await assert.rejects(here.open({ ...usage, plan: plan("expired") }), /expired on/);
+  await assert.rejects(here.open({ ...usage, policy: { maxEpsilon: 0.5 } }), /refused: metrics.minutes.epsilon is 1; the policy allows 0.5/);
+});
+
+// Answers
+
+test("a draw that equals its threshold gives 0 and turns nothing over", async () => {
+  const asked = await readPlan(plan());
+  const [metric] = asked.metrics;
+  const [threshold] = metric.mechanism.thresholds(0);
+  for (const [memo, flip, bit] of [[threshold, metric.flip, "0"], [threshold - 1n, metric.flip, "1"], [threshold, metric.flip - 1n, "1"], [threshold - 1n, metric.flip - 1n, "0"]]) {
+    const words = (_name, _digest, purpose, _index, count = 1) => Array(count).fill({ alpha: 0n, memo, flip }[purpose]);
+    const draws = { words, asked: (metrics) => Array(metrics).fill(true), cohort: () => 0, reportId: () => new Uint8Array(16) };
+    assert.equal(answer(draws, asked, 1, new Map(), {}).bits[0], bit);
+  }
+});
+
+// Rounds
+
+test("every round is answered from the first full one on, also without values", async () => {
+  const here = await world();
+  here.device.add("minutes", 5);
+  for (let round = 0; round < 4; round++) {
+    here.next();
+    await here.device.flush();
+  }
+  assert.deepEqual(rounds(here), [first, first + 1, first + 2]);
+  assert.equal(new Set(here.bodies.map((body) => body.length)).size, 1);
+});
+
+test("a report is the same after a restart, and values that come later change nothing", async () => {
+  const here = await world();
+  here.next();
+  here.device.add("minutes", 300);
+  here.next();
+  const body = await here.device.report();
+  await here.device.close();
+  await here.open();
+  for (const value of [0, 360]) {
+    here.device.set("minutes", value);
+    assert.equal(await here.device.report(first), body);
+  }
+  assert.deepEqual(here.data().totals[first], undefined);
+});
+
+test("values reach the state with each change, survive a state that fails, and are added once", async () => {
+  const here = await world();
+  here.next();
+  here.device.add("minutes", 1);
+  here.broken = true;
+  assert.equal(await here.device.report(), null);
+  here.device.add("minutes", 2);
+  here.device.set("size", 4);
+  assert.equal(await here.device.pause(), false);
+  here.device.add("size", 1);
+  const failing = here.device.pause();
+  here.device.add("minutes", 4); // while the change is under way
+  here.device.set("size", 1);
+  await failing;
+  here.broken = false;
+  await here.device.status();
+  assert.deepEqual(here.data().totals[first], { minutes: "7", size: "1" });
+  assert.equal((await here.device.status()).notes.state, 3);
+});
+
+test("rounds that the collector no longer takes are not answered, and their values go", async () => {
+  const here = await world();
+  here.next();
+  here.device.add("minutes", 9);
+  await here.device.status();
+  here.next(10);
+  assert.equal(await here.device.flush(), 1); // only the last round: the grace is an hour
+  assert.deepEqual(rounds(here), [first + 9]);
+  assert.deepEqual(here.data().totals, {});
+});
+
+test("the state stays small for years, and nothing is answered twice", async () => {
+  const here = await world();
+  for (let round = 0; round < 200; round++) {
+    here.next();
+    await here.device.flush();
+  }
+  assert.ok(here.text.length < 60_000);
+  assert.equal(new Set(rounds(here)).size, 199);
+  assert.equal((await here.device.status()).reports.accepted, 199);
+  assert.equal(await here.device.report(first), null);
+  assert.ok((await here.device.receipt()).reports.length <= 121);
+});
+
+// Consent
+
+test("without consent nothing is kept, recorded, answered or sent", async () => {
+  const here = await world({ consent: "unset" });
+  for (let round = 0; round < 3; round++) {
+    here.device.add("minutes", 5);
+    here.next();
+    await here.device.flush();
+    assert.equal(await here.device.report(), null);
+    assert.equal(await here.device.preview(), null);
+  }
+  assert.equal(here.text, null);
+  await here.device.setConsent("denied");
+  here.device.add("minutes", 5);
+  await here.device.flush();
+  const { choice, inForce, ...others } = here.data();
+  assert.equal(choice.said, "denied");
+  assert.deepEqual([others.secret, others.ledger, others.totals, others.reports, others.plans], ["", [], {}, [], []]);
+  assert.deepEqual(here.bodies, []);
+});
+
+test("a choice wins over the host's default, and is kept", async () => {
+  const here = await world();
+  await here.device.setConsent("denied");
+  await here.device.close();
+  assert.equal((await here.open()).consent, "denied");
+  await here.device.setConsent("unset");
+  await here.device.close();
+  assert.equal((await here.open()).consent, "unset");
+  await here.device.setConsent("granted");
+  await here.device.close();
+  assert.equal((await here.open({ consent: "denied" })).consent, "granted");
+  await assert.rejects(here.device.setConsent("perhaps"), /expected unset/);
+});
+
+test("a round is sent only if all of it was under consent", async () => {
+  const here = await world({ consent: "unset" });
+  here.next();
+  await here.device.setConsent("granted"); // in the middle of a round
+  here.device.add("minutes", 5);
+  here.next();
+  await here.device.flush();
+  assert.deepEqual(rounds(here), []);
+  here.next();
+  await here.device.flush();
+  assert.deepEqual(rounds(here), [first + 1]);
+});
+
+test("local collects, answers and shows, and is never sent, not even later", async () => {
+  const here = await world({ consent: "local" });
+  here.next();
+  here.device.add("minutes", 5);
+  here.next();
+  await here.device.flush();
+  here.next();
+  await here.device.flush();
+  const before = await here.device.receipt();
+  assert.deepEqual(before.reports.map(({ state }) => state), ["local", "local"]);
+  assert.ok(await here.device.preview());
+  assert.equal(await here.device.report(), null); // one that was made, and one that was not
+  assert.equal(await here.device.report(first + 2), null);
+  await here.device.setConsent("granted");
+  here.next();
+  await here.device.flush();
+  assert.deepEqual(rounds(here), []); // the round in which it was granted was local for a part
+  assert.equal(await here.device.report(first), null);
+  assert.equal(here.data().told, false);
+  here.next();
+  await here.device.flush();
+  assert.deepEqual(rounds(here), [first + 3]);
+});
+
+test("a device whose state is removed while it runs enrols again", async () => {
+  let kept = null;
+  const here = await world({ state: { update: async (change) => void (kept = change(kept)), close() {} } });
+  here.next();
+  kept = null;
+  await here.device.flush();
+  here.next(2);
+  assert.equal(await here.device.flush(), 1);
+});
+
+test("what waits when consent ends is not sent, also not when it is given again", async () => {
+  for (const other of ["local", "denied", "unset"]) {
+    const here = await world();
+    here.next(2);
+    await here.device.report();
+    const [{ round }] = here.data().reports;
+    await here.device.setConsent(other);
+    await here.device.flush();
+    await here.device.setConsent("granted");
+    await here.device.flush();
+    assert.ok(!rounds(here).includes(round), other);
+    here.next(2);
+    await here.device.flush();
+    assert.ok(rounds(here).length > 0 && Math.min(...rounds(here)) > here.data().silentThrough);
+  }
+});
+
+test("denying wipes values and what was not sent; what was told stays counted, with its answers", async () => {
+  const here = await world();
+  here.next();
+  here.device.add("minutes", 360);
+  here.next();
+  await here.device.flush();
+  here.device.add("minutes", 360);
+  const before = here.data();
+  await here.device.setConsent("denied");
+  const after = here.data();
+  assert.deepEqual(after.totals, {});
+  assert.deepEqual(after.reports.map(({ state }) => state), ["accepted"]);
+  assert.deepEqual([after.ledger, after.secret], [before.ledger, before.secret]);
+  await here.device.setConsent("granted");
+  assert.equal(here.data().secret, before.secret);
+});
+
+test("denying before anything was told leaves nothing but the choice", async () => {
+  const here = await world();
+  here.next(2);
+  here.device.add("minutes", 360);
+  here.outcomes = [];
+  await here.device.preview();
+  await here.device.setConsent("denied");
+  const { secret, ledger, reports, totals, plans } = here.data();
+  assert.deepEqual([secret, ledger, reports, totals, plans], ["", [], [], {}, []]);
+});
+
+test("a choice lapses when the questions cost more, unless the host says otherwise", async () => {
+  const policy = { fewestRounds: 0, leastFlip: 0, maxLifetime: 1000, maxRound: 100, shortestRound: 0, shortestWindow: 0 };
+  const next = ["more-metrics", "less-flip", "other-digest", "sampled-instead"];
+  for (const name of next) {
+    const here = await world({ policy });
+    await here.device.setConsent("granted");
+    await here.device.close();
+    assert.equal((await here.open({ plan: plan(name), askAgain: false })).consent, "granted", name);
+    await here.device.close();
+    assert.equal((await here.open({ plan: plan(name) })).consent, "unset", name);
+  }
+  for (const name of ["fewer-metrics", "other-words"]) {
+    const here = await world({ policy });
+    await here.device.setConsent("local");
+    await here.device.close();
+    assert.equal((await here.open({ plan: plan(name) })).consent, "local", name);
+  }
+  const here = await world({ policy });
+  await here.device.setConsent("denied");
+  await here.device.close();
+  assert.equal((await here.open({ plan: plan("more-metrics") })).consent, "denied");
+});
+
+test("a choice lapses with the answers it was given for", async () => {
+  const here = await world({ policy: { maxLifetime: 100 } });
+  await here.device.setConsent("granted");
+  await here.device.forget();
+  await here.device.flush();
+  assert.equal(here.device.consent, "unset");
+});
+
+test("once a person has said no, a report that was on its way is through", async () => {
+  const here = await world();
+  here.next(2);
+  let [arrive, arrived] = [null, false];
+  const gate = new Promise((resolve) => (arrive = resolve));
+  const transport = { send: () => gate.then(() => ((arrived = true), { kind: "accepted", reason: "accepted" })) };
+  await here.open({ transport });
+  const flushing = here.device.flush();
+  while (!here.data().reports[0]?.attempts) await new Promise((resolve) => setTimeout(resolve, 1));
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  const denying = here.device.setConsent("denied").then((done) => [done, arrived]);
+  setTimeout(arrive, 20);
+  assert.deepEqual(await denying, [true, true]);
+  await flushing;
+});
+
+test("a person's pause outlives a no and a yes, also where nothing was told", async () => {
+  for (const isTold of [true, false]) {
+    const here = await world();
+    here.next(2);
+    if (isTold) await here.device.flush();
+    assert.equal(await here.device.pause(), true);
+    await here.device.setConsent("denied");
+    await here.device.close();
+    await here.open();
+    await here.device.setConsent("granted");
+    here.device.add("minutes", 5);
+    const before = here.bodies.length;
+    here.next(3);
+    await here.device.flush();
+    assert.deepEqual((await here.device.status()).reasons, ["paused"]);
+    await here.device.resume();
+    here.next(2);
+    await here.device.flush();
+    assert.deepEqual(rounds(here).slice(before), [here.now / HOUR - 1]); // not the one in which the pause ended
+  }
+});
+
+test("a pause is kept where a choice is kept, and is not done where nothing is", async () => {
+  const here = await world({ consent: "unset" });
+  assert.equal(await here.device.pause(), false);
+  assert.equal(here.text, null);
+  await here.device.setConsent("denied");
+  assert.equal(await here.device.pause(), true);
+  await here.device.setConsent("unset");
+  await here.device.setConsent("granted");
+  assert.deepEqual((await here.device.status()).reasons, ["paused"]);
+});
+
+test("a pause of a state that was wiped holds under a plan with longer rounds", async () => {
+  const here = await world({ plan: plan(), policy: { maxLifetime: 1000 } });
+  here.next(2);
+  await here.device.pause();
+  await here.device.setConsent("denied");
+  await here.open({ plan: plan("sampled") }); // its rounds are six hours long
+  await here.device.setConsent("granted");
+  here.next(6 * 28 * 2);
+  await here.device.resume();
+  const { pauses } = here.data();
+  assert.deepEqual(pauses, [{ from: 0, through: Math.floor(here.now / (6 * HOUR)), reason: "asked" }]);
+});
+
+test("a refused plan changes nothing, consent included", async () => {
+  const policy = { fewestRounds: 0, maxLifetime: 8 };
+  const here = await world({ policy });
+  await here.device.setConsent("granted");
+  await here.device.close();
+  await here.open({ plan: plan("more-metrics") });
+  assert.equal(here.device.consent, "granted");
+  assert.match((await here.device.status()).reasons.join(), /maxLifetime/);
+  here.next(2);
+  assert.equal(await here.device.flush(), 1);
+});
+
+test("a yes under a refused plan is one to the version that goes on", async () => {
+  const here = await world();
+  await here.device.setConsent("granted");
+  here.next();
+  await here.open({ plan: plan("other-digest") });
+  assert.match((await here.device.status()).reasons.join(), /fewestRounds/);
+  for (const said of ["granted", "denied", "granted"]) {
+    await here.device.setConsent(said);
+    assert.equal(here.device.consent, said);
+  }
+  here.next(2);
+  assert.equal(await here.device.flush(), 1);
+});
+
+test("answers under local that are no longer listed are wiped with the others", async () => {
+  const here = await world();
+  here.next(2);
+  await here.device.flush();
+  await here.state.update((text) => toText({ ...fromText(text), earlier: { accepted: 3, local: 4 } }));
+  await here.device.setConsent("denied");
+  assert.deepEqual(here.data().earlier, { accepted: 3 });
+});
+
+test("a report that was accepted stays so when a slower attempt comes too late", async () => {
+  const here = await world({ plan: plan("patient") });
+  here.next(2);
+  let arrive;
+  const transport = { send: () => new Promise((resolve) => (arrive = resolve)) };
+  const slow = await here.open({ transport });
+  const flushing = slow.flush();
+  while (!arrive) await new Promise((resolve) => setTimeout(resolve, 1));
+  here.now += 60; // the tab was frozen: another one takes the report
+  await here.open();
+  await here.device.start();
+  while (!here.bodies.length) await new Promise((resolve) => setTimeout(resolve, 1));
+  await here.device.close();
+  arrive({ kind: "rejected", reason: "late" });
+  await flushing;
+  const [{ state, code }] = here.data().reports;
+  assert.deepEqual([state, code], ["accepted", ""]);
+});
+
+test("after a no, each of several reports on their way is waited for, and the receipt has what came of it", async () => {
+  const here = await world({ plan: plan("patient") });
+  here.next(3);
+  const [gates, arrived] = [[], []];
+  const transport = {
+    send: (body) => new Promise((resolve) => gates.push(() => (arrived.push(body), resolve({ kind: "accepted", reason: "accepted" })))),
+  };
+  await here.open({ transport });
+  const until = async (count) => {
+    while (gates.length < count) await new Promise((resolve) => setTimeout(resolve, 1));
+  };
+  const flushing = [here.device.flush()];
+  await until(1);
+  flushing.push(here.device.flush()); // begins with the other report
+  await until(2);
+  const denying = here.device.setConsent("denied").then((done) => [done, arrived.length]);
+  gates[1]();
+  setTimeout(gates[0], 20);
+  assert.deepEqual(await denying, [true, 2]);
+  await Promise.all(flushing);
+  assert.deepEqual(here.data().reports.map(({ state }) => state), ["accepted", "accepted"]);
+});
+
+test("a transport that never answers is waited for no longer than 12 s", async (context) => {
+  const here = await world({ transport: { send: () => new Promise(() => {}) } });
+  here.next(2);
+  void here.device.flush();
+  while (!here.data().reports[0]?.attempts) await new Promise((resolve) => setTimeout(resolve, 1));
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const pausing = here.device.pause();
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  context.mock.timers.tick(12_000);
+  assert.equal(await pausing, false);
+  assert.deepEqual((await here.device.status()).reasons, ["paused"]);
+  assert.equal(await here.device.resume(), true); // which need not wait
+});
+
+test("a clock that fails changes nothing in the state", async () => {
+  const here = await world();
+  here.next();
+  const { text, now } = here;
+  for (const wrong of [NaN, Infinity, undefined, "noon"]) {
+    here.now = wrong;
+    here.device.add("minutes", 5);
+    assert.equal(await here.device.report(), null);
+    assert.equal(here.device.currentRound, -1);
+  }
+  assert.equal(here.text, text);
+  here.now = now;
+  assert.deepEqual((await here.device.status()).notes, { internal: 4, state: 4 });
+  assert.deepEqual(here.data().totals, {});
+  await assert.rejects(here.open({ clock: () => NaN }), /clock: expected/);
+});
+
+// The environment
+
+test("the environment silences by default; rounds that it overlaps are never answered", async () => {
+  for (const [sign, rule] of [["doNotTrack", "doNotTrack"], ["ci", "silentInCi"], ["container", "silentInContainers"]]) {
+    const here = await world();
+    here.next();
+    here.device.add("minutes", 5);
+    here.environment[sign] = "a sign";
+    await here.device.flush();
+    here.device.add("minutes", 5);
+    const { active, reasons } = await here.device.status();
+    assert.equal(active, false);
+    assert.match(reasons.join(), /a sign/);
+    here.next(2);
+    await here.device.flush();
+    here.environment[sign] = "";
+    await here.device.flush();
+    here.next(2);
+    await here.device.flush();
+    assert.deepEqual(rounds(here), [first + 3], rule);
+    const other = await world({ policy: { [rule]: false } });
+    other.environment[sign] = "a sign";
+    assert.equal((await other.device.status()).active, true);
+  }
+});
+
+test("in a silent environment no state is made", async () => {
+  const here = await world({ consent: "unset" });
+  here.environment.ci = "CI";
+  await here.open({ consent: "granted" });
+  here.device.add("minutes", 1);
+  await here.device.flush();
+  assert.ok(here.text === null || here.data().secret === "");
+});
+
+test("the environment is read from the process", () => {
+  const before = { ...process.env };
+  try {
+    for (const name of ["CI", "GITHUB_ACTIONS", "TF_BUILD", "BUILD_NUMBER"]) {
+      for (const other of Object.keys(process.env)) if (/^(CI|CONTINUOUS|GITHUB|GITLAB|BUILD|TF_|TEAMCITY|JENKINS|TRAVIS|CIRCLE)/.test(other)) delete process.env[other];
+      assert.equal(readEnvironment().ci, "");
+      process.env[name] = "1";
+      assert.equal(readEnvironment().ci, name);
+      process.env[name] = "false";
+      assert.equal(readEnvironment().ci, "");
+    }
+    process.env.DO_NOT_TRACK = "1";
+    assert.equal(readEnvironment().doNotTrack, "DO_NOT_TRACK");
+    process.env.DO_NOT_TRACK = "0";
+    process.env.KUBERNETES_SERVICE_HOST = "10.0.0.1";
+    assert.deepEqual([readEnvironment().doNotTrack, readEnvironment().container], ["", "KUBERNETES_SERVICE_HOST"]);
+  } finally {
+    for (const name of Object.keys(process.env)) if (!(name in before)) delete process.env[name];
+    Object.assign(process.env, before);
+  }
+});
+
+// The policy and the ledger
+
+test("each limit refuses by its name, and what is refused changes nothing", async () => {
+  const limits = { maxEpsilon: 0.9, maxRound: 1, maxLifetime: 5, shortestRound: 7200, leastFlip: 0.3 };
+  for (const [name, value] of Object.entries(limits)) {
+    const here = await world({ policy: { [name]: value } });
+    here.device.add("minutes", 1);
+    here.next(2);
+    assert.equal(await here.device.flush(), 0);
+    const { active, reasons } = await here.device.status();
+    assert.equal(active, false);
+    assert.match(reasons.join(), new RegExp(`\\(${name}\\)`));
+    assert.deepEqual(here.data().ledger, []);
+  }
+  assert.throws(() => new Policy({ maxEpsilonn: 1 }), /no limit of that name/);
+  assert.throws(() => new Policy({ maxEpsilon: -1 }), /a number from 0/);
+  assert.throws(() => new Policy({ doNotTrack: 1 }), /true or false/);
+});
+
+test("a version that asks for new answers is counted from the moment it is held, and not too soon", async () => {
+  const here = await world();
+  const before = here.data().ledger.reduce((sum, { lifetime }) => sum + lifetime, 0);
+  assert.equal(before, 8); // four metrics of ε = 1, two answers each
+  here.next();
+  await here.open({ plan: plan("other-digest") });
+  assert.match((await here.device.status()).reasons.join(), /fewestRounds/);
+  here.next(40);
+  await here.open({ plan: plan("other-digest") });
+  assert.deepEqual((await here.device.status()).reasons, []);
+  assert.equal(here.data().ledger.length, 5);
+  await here.open({ plan: plan() });
+  assert.match((await here.device.status()).reasons.join(), /version 1 is older than version 2/);
+  assert.equal((await here.device.receipt()).totalLifetime, 10);
+});
+
+test("a changed plan under the same version is refused", async () => {
+  const here = await world();
+  await here.open({ plan: plan("silently-changed") });
+  assert.match((await here.device.status()).reasons.join(), /a change needs a new version/);
+});
+
+test("a round is answered under the version it began with", async () => {
+  const here = await world();
+  here.next(40);
+  await here.open({ plan: plan("other-digest") });
+  here.next();
+  await here.device.flush();
+  here.next();
+  await here.device.flush();
+  const versions = here.bodies.map((body) => JSON.parse(body).version);
+  assert.deepEqual(versions.slice(-2), [1, 2]);
+});
+
+test("a state is one plan's", async () => {
+  const here = await world();
+  await assert.rejects(here.open({ plan: plan("kinds") }), /belongs to plan usage/);
+});
+
+test("a damaged state is counted in full: silence until the host raises the limit", async () => {
+  for (const damage of [(text) => text.replace("granted", "grantee"), (text) => text.slice(0, 200), () => "x", (text) => text.replace(/"secret":"(.)/, (_, digit) => `"secret":"${digit === "0" ? 1 : 0}`)]) {
+    const here = await world();
+    here.next(2);
+    await here.device.flush();
+    await here.state.update(damage);
+    await here.open();
+    await here.device.setConsent("granted");
+    here.next(2);
+    assert.equal(await here.device.flush(), 0);
+    assert.match((await here.device.status()).reasons.join(), /maxLifetime/);
+    assert.equal((await here.device.receipt()).totalLoss, 12);
+    await here.open({ policy: { maxLifetime: 24 } });
+    here.next(2);
+    assert.equal(await here.device.flush(), 1);
+    const unlimited = await world({ policy: { maxLifetime: null } });
+    await unlimited.state.update(damage);
+    await unlimited.open();
+    assert.equal((await unlimited.device.receipt()).totalLifetime, Infinity);
+    assert.equal((await unlimited.open()).consent, "unset");
+  }
+});
+
+test("after forget nothing is answered that had begun, the answers are new and both are counted", async () => {
+  const here = await world();
+  here.next(2);
+  await here.device.flush();
+  const { secret } = here.data();
+  here.device.add("minutes", 5);
+  await here.device.forget();
+  assert.notEqual(here.data().secret, secret);
+  assert.equal(await here.device.report(first + 1), null);
+  const { reasons } = await here.device.status();
+  assert.match(reasons.join(), /maxLifetime/); // 8 and 8 more exceed 12
+  await here.open({ policy: { maxLifetime: 16 } });
+  assert.equal(await here.device.report(first + 1), null);
+  here.next(2);
+  await here.device.flush();
+  assert.equal((await here.device.receipt()).totalLifetime, 16);
+  assert.equal(here.data().epoch, 1);
+});
+
+test("rounds that a pause overlaps are never answered", async () => {
+  const here = await world();
+  here.next();
+  here.device.add("minutes", 5);
+  await here.device.pause();
+  here.device.add("minutes", 5);
+  here.next(2);
+  await here.device.flush();
+  await here.device.resume();
+  here.next();
+  await here.device.flush();
+  assert.deepEqual(rounds(here), []);
+  assert.deepEqual(here.data().totals, {});
+  here.next();
+  await here.device.flush();
+  assert.deepEqual(rounds(here), [first + 3]);
+});
+
+// Sending
+
+test("a report and its claim are durable before a byte leaves", async () => {
+  const here = await world();
+  here.next(2);
+  here.events.length = 0;
+  await here.device.flush();
+  assert.deepEqual(here.events, ["durable", "durable", "send", "durable"]);
+  const [kept] = here.data().reports;
+  assert.deepEqual([kept.told, kept.state, kept.attempts], [true, "accepted", 1]);
+});
+
+test("two devices on one state send a report once, and answer it once", async () => {
+  const here = await world();
+  const other = await Device.open(here.settings);
+  here.next();
+  here.device.add("minutes", 1);
+  other.add("minutes", 2);
+  await Promise.all([here.device.status(), other.status()]);
+  assert.equal(here.data().totals[first].minutes, "3");
+  here.next();
+  await Promise.all([here.device.flush(), other.flush(), here.device.flush(), other.flush()]);
+  assert.deepEqual(rounds(here), [first]);
+});
+
+test("what another tab has paused, denied or sent meanwhile is not sent", async () => {
+  for (const act of [(device) => device.pause(), (device) => device.setConsent("denied"), (device) => device.flush()]) {
+    const here = await world({ plan: plan("patient") });
+    const other = await Device.open(here.settings);
+    here.next(4);
+    await other.report(first); // three rounds wait
+    const sent = [];
+    const transport = {
+      async send(body) {
+        sent.push(body);
+        if (sent.length === 1) await act(other);
+        return { kind: "accepted", reason: "accepted" };
+      },
+    };
+    await here.open({ transport });
+    await here.device.flush();
+    assert.equal(sent.length, 1);
+    assert.equal(new Set([...sent, ...here.bodies]).size, sent.length + here.bodies.length);
+  }
+});
+
+test("a failed report waits, longer than the collector asked for, and is sent again with the same bytes", async () => {
+  const here = await world();
+  here.next(2);
+  here.outcomes = [{ kind: "retry", reason: "busy", after: 120 }, new Error("transport"), { kind: "rejected", reason: "late" }];
+  await here.device.flush();
+  const { lastAttempt, nextAttempt, reports } = await here.device.status();
+  assert.equal(lastAttempt.outcome, "busy");
+  assert.ok(nextAttempt > here.now + 120 && nextAttempt <= here.now + 120 + 15);
+  assert.equal(reports.waiting, 1);
+  here.now += 100;
+  await here.device.flush();
+  assert.equal(here.bodies.length, 1); // a retry waits for its time
+  here.now += 40;
+  await here.device.flush();
+  here.now += 60;
+  await here.device.flush();
+  assert.deepEqual(new Set(here.bodies).size, 1);
+  assert.equal(here.bodies.length, 3);
+  const [kept] = here.data().reports;
+  assert.deepEqual([kept.state, kept.code], ["rejected", "late"]);
+  assert.equal(here.data().notes.transport, 1);
+});
+
+test("whatever a transport returns, a report that was not taken is sent again", async () => {
+  for (const answer of [undefined, "accepted", { kind: "odd", reason: "odd" }]) {
+    const here = await world({ transport: { send: async () => answer } });
+    here.next(2);
+    assert.equal(await here.device.flush(), 0);
+    const { reports, notes } = await here.device.status();
+    assert.deepEqual([reports.waiting, notes.transport], [1, 1]);
+  }
+});
+
+test("the moment of sending is drawn from the secret, within three quarters of the next round", async () => {
+  const moments = new Set();
+  for (let device = 0; device < 8; device++) {
+    const here = await world();
+    here.next(2);
+    here.settings.transport = null;
+    await here.open({ transport: undefined });
+    await here.device.flush();
+    const [{ nextTry }] = here.data().reports;
+    assert.ok(nextTry >= here.now && nextTry <= here.now + 0.75 * HOUR);
+    moments.add(nextTry);
+  }
+  assert.equal(moments.size, 8);
+});
+
+test("in the background each round is answered and sent at its moment; values are written within a second", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const here = await world();
+  const moments = [];
+  const transport = { send: async (body) => (moments.push([JSON.parse(body).round, here.now]), { kind: "accepted", reason: "accepted" }) };
+  await here.open({ transport });
+  const pass = async (seconds) => {
+    here.now += seconds;
+    context.mock.timers.tick(1000 * seconds);
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+  };
+  here.device.start();
+  here.next();
+  await pass(1);
+  here.device.add("minutes", 3);
+  await pass(1);
+  assert.equal(here.data().totals[first].minutes, "3");
+  const planned = new Map();
+  for (let minute = 0; minute < 60 * 4; minute++) {
+    await pass(60);
+    for (const { round, attempts, nextTry } of here.data().reports) if (!attempts) planned.set(round, nextTry);
+  }
+  assert.deepEqual(moments.map(([round]) => round), [first, first + 1, first + 2]);
+  for (const [round, sent] of moments) {
+    assert.ok(sent >= (planned.get(round) ?? (round + 1) * HOUR) && sent <= (round + 1.75) * HOUR + 120);
+  }
+  await here.device.close();
+  const before = moments.length;
+  await pass(HOUR);
+  assert.equal(moments.length, before);
+});
+
+test("a device that is closed waits for the report on its way and begins no other", async () => {
+  const here = await world({ plan: plan("patient") });
+  here.next(3);
+  await here.device.status();
+  let [arrive, sent] = [null, 0];
+  const gate = new Promise((resolve) => (arrive = resolve));
+  const transport = { send: () => ((sent += 1), gate.then(() => ({ kind: "accepted", reason: "accepted" }))) };
+  await here.open({ transport });
+  await here.device.report(first);
+  await here.device.report(first + 1);
+  here.now += 0.9 * HOUR; // beyond the moments of both
+  here.device.start();
+  while (!sent) await new Promise((resolve) => setTimeout(resolve, 1));
+  const closing = here.device.close();
+  arrive();
+  await closing;
+  assert.equal(sent, 1);
+  assert.deepEqual(here.data().reports.map(({ state }) => state), ["accepted", "waiting"]);
+});
+
+test("answers of a collector mean one of three things", () => {
+  assert.equal(outcomeOf(202, null, "").kind, "accepted");
+  for (const status of [200, 204, 0, 302, 500, 503, 401, 403, 408, 425, 429]) assert.equal(outcomeOf(status, null, "<html>").kind, "retry", status);
+  assert.deepEqual(outcomeOf(410, null, '{"code":"late"}'), { kind: "rejected", reason: "late" });
+  assert.deepEqual(outcomeOf(404, null, '{"code":"<script>"}'), { kind: "retry", reason: "wrong-path" });
+  assert.equal(outcomeOf(503, "120", "").after, 120);
+  assert.ok(Math.abs(outcomeOf(503, new Date(Date.now() + 60_000).toUTCString(), "").after - 60) < 5);
+  assert.equal(outcomeOf(503, "soon", "").after, undefined);
+});
+
+test("the back-off has a ceiling that doubles, with jitter from 0", () => {
+  for (const [attempts, ceiling] of [[0, 15], [1, 30], [4, 240], [30, 3600]]) {
+    const waits = Array.from({ length: 200 }, () => backOff(attempts, 21_600));
+    assert.ok(Math.max(...waits) <= ceiling && Math.max(...waits) > 0.9 * ceiling && Math.min(...waits) < 0.1 * ceiling);
+  }
+  assert.ok(backOff(0, 32) <= 2);
+});
+
+test("whatever a transport asks for, a report waits for some time and is tried again", async () => {
+  for (const after of [NaN, -5, "7", {}, null]) assert.ok(backOff(0, HOUR, after) >= 0 && backOff(0, HOUR, after) <= 15);
+  assert.ok(backOff(0, HOUR, Infinity) < 1.1e9);
+  const here = await world();
+  here.next(2);
+  here.outcomes = [{ kind: "retry", reason: "busy", after: NaN }];
+  await here.device.flush();
+  assert.ok((await here.device.status()).nextAttempt >= here.now);
+});
+
+test("a wrong path, or a key that is missing, loses no report", async (context) => {
+  const answers = [[404, "<html>"], [404, '{"code":"not_found"}'], [405, '{"code":"method_not_allowed"}'], [401, ""], [202, ""]];
+  const urls = [];
+  context.mock.method(globalThis, "fetch", async (url) => {
+    urls.push(url);
+    const [status, text] = answers.shift();
+    return new Response(text, { status });
+  });
+  const here = await world({ plan: plan("patient") });
+  here.next(2);
+  await here.open({ transport: undefined, endpoint: "https://example.org/base//?" });
+  const seen = [];
+  for (let attempt = 0; attempt < 5; attempt++) {
+    await here.device.flush();
+    const { reports, lastAttempt } = await here.device.status();
+    seen.push([reports.waiting, lastAttempt.outcome]);
+    here.now += 600;
+  }
+  assert.deepEqual(seen, [[1, "wrong-path"], [1, "wrong-path"], [1, "wrong-path"], [1, "no-key"], [0, "accepted"]]);
+  assert.deepEqual(new Set(urls), new Set(["https://example.org/base/v1/reports"]));
+});
+
+test("an endpoint is https, or this machine", () => {
+  for (const bad of ["http://example.org", "example.org", "ftp://example.org", "https://user@example.org", "https://:word@example.org", "https://example.org:0", "https://example.org/?x", "https://example.org/#x", ""]) {
+    assert.throws(() => httpTransport(bad), /endpoint: expected/, bad);
+  }
+  for (const good of ["https://example.org", "http://127.0.0.1:8000", "http://localhost:1", "http://[::1]:2", "https://example.org/base/"]) httpTransport(good);
+  assert.throws(() => httpTransport("https://example.org", "a\nb"), /key: expected/);
+});
+
+// What a person sees
+
+test("a preview is exactly what is sent, and says what each bit means", async () => {
+  const here = await world({ segment: { os: "linux" } });
+  here.next();
+  here.device.add("minutes", 200);
+  const [text, before] = [here.text, await here.device.preview()];
+  assert.equal(here.data().reports.length, 0);
+  here.next();
+  assert.equal(await here.device.report(), before.body);
+  const waiting = await here.device.preview();
+  assert.equal(waiting.body, before.body);
+  await here.device.flush();
+  assert.deepEqual(here.bodies, [before.body]);
+  assert.deepEqual(before.answers.map(({ metric }) => metric), plan().metrics.map(({ name }) => name));
+  assert.match(String(before), /minutes = [01]: a 1 is the likelier the larger the value was \(0 to 360 minute\).*e\^0\.5695/);
+  assert.match(String(before), /os = linux: a public tag/);
+  assert.ok(text !== undefined);
+});
+
+test("a receipt lists every report and what they may have told", async () => {
+  const here = await world();
+  for (let round = 0; round < 4; round++) {
+    here.next();
+    here.device.set("minutes", round % 2 ? 360 : 0);
+    await here.device.flush();
+  }
+  const receipt = await here.device.receipt();
+  assert.deepEqual(receipt.reports.map(({ round, state }) => [round, state]), [0, 1, 2].map((place) => [first + place, "accepted"]));
+  assert.equal(receipt.reports[0].from, new Date(first * HOUR * 1000).toISOString());
+  assert.equal(receipt.losses.find(({ metric }) => metric === "minutes").loss, 2);
+  assert.ok(receipt.totalLoss >= 5 && receipt.totalLoss <= receipt.totalLifetime);
+  assert.match(receipt.meaning, /^All answers so far are at most e\^/);
+  assert.match(String(receipt), /minutes {2}2\.0 {2}2\.0 {2}2/);
+  const page = receipt.html();
+  assert.ok(page.includes("Minutes &#60;b&#62;in front") && !page.includes("<b>") && !page.includes("<script"));
+});
+
+// Sampled answers
+
+test("one report per window, in the round that is picked; values of other rounds are never kept", async () => {
+  const here = await world({ plan: plan("sampled"), policy: { maxLifetime: 1000 } });
+  for (let round = 0; round < 28 * 6; round++) {
+    here.next();
+    here.device.set("saves", 7);
+    const kept = Object.keys((await here.device.status(), here.data().totals));
+    assert.ok(kept.length <= 1);
+    await here.device.flush();
+  }
+  const { windows } = here.data();
+  assert.deepEqual(windows.map(({ round }) => round).filter((round) => round !== null).sort(), rounds(here).sort());
+  assert.ok(rounds(here).length >= 5 && windows.length - rounds(here).length <= 1);
+  windows.slice(1).forEach(({ start }, place) => assert.ok(start >= windows[place].ends));
+  const starts = windows.map(({ start }) => start);
+  assert.ok(Math.min(...starts) >= START && starts.every((start) => (start - 345_600) % (7 * 24 * HOUR) === 0));
+  for (const { round, start, ends } of windows) assert.ok(round === null || (round * 6 * HOUR >= start && round * 6 * HOUR < ends));
+  const receipt = await here.device.receipt();
+  assert.equal(receipt.totalLifetime, windows.length);
+  assert.match(receipt.meaning, /^This state answered \d+ of the \d+ windows it held\. All their reports together/);
+});
+
+test("windows that were answered stay counted after a no, also when their reports are not listed any more", async () => {
+  const here = await world({ plan: plan("sampled") });
+  for (let round = 0; round < 28 * 4; round++) {
+    here.next();
+    await here.device.flush();
+  }
+  const { windows } = here.data();
+  await here.state.update((text) => toText({ ...fromText(text), reports: [], earlier: { accepted: here.bodies.length } }));
+  for (const round of rounds(here)) assert.equal(await here.device.report(round), null); // a window has one report
+  await here.device.setConsent("denied");
+  assert.deepEqual(here.data().windows, windows.filter(({ round }) => round !== null));
+  assert.equal((await here.device.receipt()).totalLoss, here.bodies.length);
+});
+
+test("a window is held only while the policy has room for it", async () => {
+  const here = await world({ plan: plan("sampled"), policy: { maxLifetime: 3 } });
+  for (let round = 0; round < 28 * 7; round++) {
+    here.next();
+    await here.device.flush();
+  }
+  assert.equal(here.data().windows.length, 3);
+  assert.ok(here.bodies.length <= 3);
+  await here.open();
+  assert.match((await here.device.status()).reasons.join(), /maxLifetime/);
+});
+
+test("a window that consent, forget or a silent environment overlaps is not answered", async () => {
+  for (const act of ["forget", "consent", "environment"]) {
+    const here = await world({ plan: plan("sampled"), policy: { maxLifetime: 1000 } });
+    const week = 28;
+    here.next(2 * week);
+    await here.device.flush();
+    const { start } = here.data().windows.at(-1);
+    if (act === "forget") await here.device.forget();
+    if (act === "consent") await here.device.setConsent("denied");
+    if (act === "consent") await here.device.setConsent("granted");
+    if (act === "environment") {
+      here.environment.ci = "CI";
+      await here.device.flush();
+      here.environment.ci = "";
+    }
+    const before = here.bodies.length;
+    while (here.now < start + week * 6 * HOUR) {
+      await here.device.flush();
+      here.next();
+    }
+    assert.equal(here.bodies.length, before, act);
+  }
+});
+
+// Plans
+
+test("a plan that is not exactly an export is refused, with its place", async () => {
+  const changes = {
+    format: "reticent-plan-2", name: "Usage", version: 0, round_seconds: 1.5, grace_seconds: "1h", expires: "soon", metrics: [], groups: null,
+    segments: "x", answers: {}, fingerprint: "00".repeat(32),
+  };
+  for (const [key, value] of Object.entries(changes)) {
+    const hostile = { ...plan(), [key]: value };
+    await assert.rejects(readPlan(hostile), (error) => error instanceof PlanError && error.message.includes(`plan: ${key}`), key);
+    delete hostile[key];
+    await assert.rejects(readPlan(hostile), PlanError, key);
+  }
+  const low = plan().metrics[0].low;
+  const inMetric = {
+    name: "__proto__", kind: "median", mechanism: "rappor", bits: 2, low: "0", flip: "9223372036854775808", points: ["0", "0"], thresholds: ["1", "2"],
+    digest: "00".repeat(32), pick: "best",
+  };
+  for (const [key, value] of [...Object.entries(inMetric), ["low", 5], ["low", `-${low}`], ["low", "9223372036854775808"], ["low", `${BigInt(low) + 1n}`], ["points", ["0", "1/0"]], ["points", ["0", "361"]], ["flip", "-1"]]) {
+    const hostile = plan();
+    hostile.metrics[0][key] = value;
+    await assert.rejects(readPlan(hostile), PlanError, `${key} ${value}`);
+  }
+  const shuffled = plan();
+  const flipped = shuffled.metrics.find(({ mechanism }) => mechanism === "d-bit-flip");
+  flipped.order = [...flipped.order].reverse();
+  await assert.rejects(readPlan(shuffled), /order: expected the buckets sorted/);
+  const more = plan();
+  more.metrics[0].flip = `${BigInt(more.metrics[0].flip) + 1n}`;
+  await assert.rejects(readPlan(more), /fingerprint: expected/);
+  for (const hostile of ["", "[]", "null", "{", '"x"', "1"]) await assert.rejects(readPlan(hostile), PlanError);
+  for (const hostile of [null, undefined, 5, [], true]) await assert.rejects(readPlan(hostile), PlanError);
+});
+
+test("settings that cannot be are refused at once", async () => {
+  const here = await world();
+  await assert.rejects(here.open({ state: null }), /state: expected/);
+  await assert.rejects(here.open({ consent: "yes" }), /consent: expected/);
+  await assert.rejects(here.open({ policy: { maxRound: "3" } }), /policy.maxRound/);
+});
+
+test("a closed device says so, and does nothing", async () => {
+  const here = await world();
+  here.next();
+  here.device.add("minutes", 4);
+  await here.device.close();
+  assert.equal(here.data().totals[first].minutes, "4");
+  here.device.add("minutes", 1);
+  assert.equal(await here.device.report(), null);
+  assert.match((await here.device.status()).reasons.join(), /the device is closed/);
+  assert.equal(await here.device.pause(), false);
+});

@@ -1,0 +1,50 @@
+"""
+P(bit | value): what a device answers, as frozen values with integer thresholds. Standard library only.
+
+Three mechanisms can stand in a plan, each a `Mechanism`: `OneBitMean`, `DBitFlip` and `HadamardBit`. More are
+added with `add_mechanism`. Those of other authors, for comparison only, are in `reticent_lab.baselines`.
+"""
+
+from reticent.mechanisms.d_bit_flip import DBitFlip, Variant, bucket_window
+from reticent.mechanisms.grids import Buckets, Grid
+from reticent.mechanisms.hadamard_bit import HadamardBit, hadamard_sign
+from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Kind, Mechanism, Table, add_mechanism
+from reticent.mechanisms.one_bit_mean import OneBitMean
+from reticent.mechanisms.response import (
+    SCALE,
+    Channel,
+    Flip,
+    Number,
+    RandomizedResponse,
+    exact,
+    exponential,
+    whole_if_possible,
+)
+
+for _mechanism in (OneBitMean, DBitFlip, HadamardBit):
+    add_mechanism(_mechanism)
+
+__all__ = [
+    "COHORTS",
+    "MECHANISMS",
+    "SCALE",
+    "Buckets",
+    "Channel",
+    "DBitFlip",
+    "Flip",
+    "Grid",
+    "HadamardBit",
+    "Kind",
+    "Mechanism",
+    "Number",
+    "OneBitMean",
+    "RandomizedResponse",
+    "Table",
+    "Variant",
+    "add_mechanism",
+    "bucket_window",
+    "exact",
+    "exponential",
+    "hadamard_sign",
+    "whole_if_possible",
+]

@@ -1,0 +1,101 @@
+"""
+What is lost: ε spent per round, over rounds and over metrics, as functions whose docstrings are the claims.
+
+    one round, any two values                              loss_per_round
+    all rounds, two values that never change               loss_of_constant_device
+    all rounds, devices of one pattern of rounded values   loss_by_width
+    the time of a change                                   loss_of_moved_change
+    whether there was a change                             loss_of_switch
+    any two histories                                      loss_of_any_histories
+    several counters that share a limit                    joint_limit_loss, paper_joint_limit_loss
+    one window of sampled answers                          loss_of_window
+    several metrics or epochs                              compose
+    the five figures of a metric                           losses -> Losses
+    the promises in words                                  CLAIMS
+    two rounds of one device, matched                      tracking -> Tracking
+
+Each says for which pairs of histories, which observer and how many rounds it holds, and what it does not
+cover. Each figure is a float that is never below the true value, neither that of the formula nor that of the
+integers a device compares its draws with. All of them need the standard library alone.
+
+`supports` needs NumPy. A module is loaded when one of its names is used: a device needs two of them.
+"""
+
+from typing import TYPE_CHECKING
+
+from reticent import imported_when_used
+
+if TYPE_CHECKING:
+    from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED, Claim
+    from reticent.privacy.joint import joint_limit_loss, loss_of_window, paper_joint_limit_loss
+    from reticent.privacy.loss import (
+        YEAR,
+        Losses,
+        SwitchLoss,
+        change_odds,
+        loss_of_any_histories,
+        loss_of_constant_device,
+        loss_of_moved_change,
+        loss_of_switch,
+        loss_per_round,
+        losses,
+    )
+    from reticent.privacy.patterns import (
+        LARGEST_ASSIGNMENT,
+        best_assignments,
+        lifetime_loss,
+        loss_by_width,
+        pattern,
+    )
+    from reticent.privacy.rounding import compose, decimal, precise, printed, upward
+    from reticent_collector.plans.matching import Tracking, tracking
+    from reticent_lab.pattern_supports import PatternCounts, Supports, supports
+
+__all__ = [
+    "CLAIMS",
+    "LARGEST_ASSIGNMENT",
+    "MEANING",
+    "NOT_COVERED",
+    "YEAR",
+    "Claim",
+    "Losses",
+    "PatternCounts",
+    "Supports",
+    "SwitchLoss",
+    "Tracking",
+    "best_assignments",
+    "change_odds",
+    "compose",
+    "decimal",
+    "joint_limit_loss",
+    "lifetime_loss",
+    "loss_by_width",
+    "loss_of_any_histories",
+    "loss_of_constant_device",
+    "loss_of_moved_change",
+    "loss_of_switch",
+    "loss_of_window",
+    "loss_per_round",
+    "losses",
+    "paper_joint_limit_loss",
+    "pattern",
+    "precise",
+    "printed",
+    "supports",
+    "tracking",
+    "upward",
+]
+
+__getattr__ = imported_when_used(
+    "reticent.privacy",
+    {
+        "claims": "CLAIMS MEANING NOT_COVERED Claim",
+        "joint": "joint_limit_loss loss_of_window paper_joint_limit_loss",
+        "loss": "YEAR Losses SwitchLoss change_odds loss_of_any_histories loss_of_constant_device"
+        " loss_of_moved_change loss_of_switch loss_per_round losses",
+        "matching": "Tracking tracking",
+        "pattern_supports": "PatternCounts Supports supports",
+        "patterns": "LARGEST_ASSIGNMENT best_assignments lifetime_loss loss_by_width pattern",
+        "rounding": "compose decimal precise printed upward",
+    },
+)

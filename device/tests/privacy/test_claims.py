@@ -1,0 +1,78 @@
+"""One list of promises: complete, proved by tests that exist, and the only source of what the product says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, Losses
+
+ROOT = Path(__file__).parents[3]
+OLD = re.compile(
+    r"change[sd]?\s+(?:at|in)\s+the\s+same\s+(?:times|rounds)|same\s+pattern\s+of\s+changes|"
+    r"shares\s+its\s+times|(?<!other\s)never\s+loses\s+more\s+than\s+2",
+    re.IGNORECASE,
+)
+"""The old sentence, which is false: two devices may change in the same rounds and be told apart."""
+DENIED = ("even if both", "is not enough", "are not covered", "not a bound", "nobody claims", "used to say")
+"""Around a mention that says the old sentence is not a promise."""
+
+
+def texts() -> list[Path]:
+    folders = ("src/reticent", "docs", "examples")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+    shown = [path for path in files if path.suffix in (".py", ".md", ".html", ".ipynb", ".toml", ".js")]
+    return [path for path in shown if "__pycache__" not in path.parts and "python" not in path.parts]
+
+
+def test_every_loss_is_a_claim_in_the_same_order():
+    names = [field.name for field in fields(Losses)]
+    assert list(CLAIMS)[: len(names)] == names
+    assert [CLAIMS[name].id for name in CLAIMS] == list(CLAIMS)
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.id)
+def test_a_claim_is_proved_by_a_test_that_exists(claim):
+    assert claim.tests
+    for test in claim.tests:
+        path, name = test.split("::")
+        assert f"def {name}(" in (ROOT / path).read_text()
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.id)
+def test_a_claim_says_whom_it_compares_over_what_and_what_it_leaves_out(claim):
+    assert all((claim.title, claim.compares, claim.over, claim.observer, claim.not_covered))
+    said = claim.sentence.format(loss="1.0", time="1 year", devices="10", share="1 %")
+    assert said.endswith(".")
+    assert "at most" in said
+    assert OLD.search(said) is None
+
+
+@pytest.mark.parametrize("path", texts(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_old_sentence_is_nowhere(path):
+    text = re.sub(r"\s+", " ", path.read_text(encoding="utf-8", errors="replace"))
+    for mention in OLD.finditer(text):
+        around = text[max(mention.start() - 120, 0) : mention.end() + 200]
+        assert any(words in around for words in DENIED), around
+
+
+def test_the_page_of_promises_quotes_the_list():
+    page = re.sub(r"[\s>]+", " ", (ROOT / "docs/explanation/privacy.md").read_text())
+    assert MEANING in page
+    assert NOT_COVERED in page
+    for claim in CLAIMS.values():
+        for words in (
+            claim.title,
+            claim.sentence.format(loss="loss", time="R rounds", devices="n", share="a share"),
+        ):
+            assert words in page, f"{claim.id}: {words}"
+
+
+def test_the_readme_promises_three_of_them_word_for_word():
+    page = re.sub(r"\s+", " ", (ROOT / "README.md").read_text())
+    for name in ("round", "constant", "window"):
+        assert CLAIMS[name].sentence.format(loss="loss") in page
+    assert NOT_COVERED.rstrip(".") in page

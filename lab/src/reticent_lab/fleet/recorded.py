@@ -1,0 +1,327 @@
+"""
+Values that were recorded, per individual and day, from a CSV or Parquet file.
+
+    individual,day,value        device,2021-07-08,2021-07-09        seconds
+    17,2021-07-08,5400          17,5400,0                           5400
+    17,2021-07-09,0             18,,3600                            0
+
+The first form is for both kinds of file; CSV can also be a table with a row per individual and a column per day, or
+one column of values of a single day. Lines may be separated by commas, semicolons or tabs, and a header may be
+left out where the form is clear. `individual` is any label. `day` is any label that sorts: whole numbers by size,
+anything else (such as ISO dates) as text. `value` is a whole number >= 0. A pair of individual and day that is
+missing counts as 0; a pair that comes twice is refused. A day on which nobody has a row is not there.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.errors import MissingExtraError, ParameterError, ReticentError
+from reticent.mechanisms import Number
+from reticent_lab.fleet.usage import whole_range
+
+COLUMNS = ("individual", "day", "value")
+_ALSO = {
+    "individual": {"device", "device_id", "user", "user_id", "person", "player", "participant", "id", "pid"},
+    "day": {"date", "round", "time", "timestamp"},
+    "value": {"seconds", "duration", "usage", "count"},
+}
+"""Other names of these columns, in any case."""
+_NOTHING = ("", "na", "nan", "null", "none")
+"""What stands in a table of days where an individual has no value."""
+_ROWS = 1 << 12  # Rows of CSV at a time: they stay in the cache
+_LARGEST = 2**31 - 1
+_NONE = np.empty(0, dtype=np.int64)
+
+
+class ValuesError(ReticentError):
+    """A file of values cannot be read; says where in it, and never what the value was."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """
+    A recorded population.
+
+    With as many devices as individuals, `values` is the recording itself. With fewer it is a random sample of
+    individuals; with more, one with replacement, which makes rare patterns look more common than they are.
+    """
+
+    name: str
+    max_value: int
+    individuals: tuple[str, ...]  #: Labels, in the order in which they first appear
+    days: tuple[str, ...]  #: Labels, in order
+    table: NDArray[np.int32]  #: One row per day, one column per individual
+
+    def values(self, devices: int, rounds: int, generator: np.random.Generator) -> NDArray[np.int32]:
+        """The first `rounds` days of so many individuals: int32[rounds, devices]."""
+        if not 0 <= rounds <= len(self.days):
+            raise ParameterError("rounds", f"at most {len(self.days)}, the days in {self.name}", rounds)
+        table, individuals = self.table[:rounds], len(self.individuals)
+        if devices == individuals:
+            return table.copy()
+        chosen = generator.choice(individuals, devices, replace=devices > individuals)
+        return np.asarray(table[:, chosen])
+
+    def __repr__(self) -> str:
+        return (
+            f"Recorded(name={self.name!r}, max_value={self.max_value}, "
+            f"individuals={len(self.individuals)}, days={len(self.days)})"
+        )
+
+
+def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -> Recorded:
+    """
+    The values in a file: CSV (also .csv.gz) or Parquet, in one of the forms above.
+
+    Values are clamped to `max_value`, by default the largest in the file. Raises `ValuesError`.
+    """
+    top = None if max_value is None else whole_range(max_value)
+    file = Path(path)
+    try:
+        rows = _parquet(file) if file.suffix in (".parquet", ".pq") else _csv(file)
+    except (OSError, EOFError) as error:
+        raise ValuesError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+    if not len(rows.values):
+        raise ValuesError(f"{file}: expected rows below the columns {', '.join(COLUMNS)}, got none.")
+    try:  # days sort as whole numbers where all of them are, as text or dates otherwise
+        keys: Sequence[Any] = [int(day) for day in rows.days]
+    except (TypeError, ValueError):
+        keys = rows.days
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    places = rank[rows.day] * len(rows.individuals) + rows.individual
+    by_place = np.argsort(places, kind="stable")
+    again = np.flatnonzero(np.diff(places[by_place]) == 0)
+    if len(again):
+        row = int(by_place[again + 1].min())
+        raise ValuesError(
+            f"{_place(file, row, rows.form)}: expected each pair of individual and day once, got a duplicate."
+        )
+    if top is None:
+        top = max(1, int(rows.values.max()))
+    if top > _LARGEST:
+        raise ValuesError(f"{file}: expected values below 2^31; give max_value to clamp larger ones.")
+    table = np.zeros((len(order), len(rows.individuals)), dtype=np.int32)
+    table.reshape(-1)[places] = np.minimum(rows.values, top)
+    individuals, days = map(str, rows.individuals), (str(rows.days[place]) for place in order)
+    return Recorded(file.name.split(".")[0], top, tuple(individuals), tuple(days), table)
+
+
+class _Form(NamedTuple):
+    delimiter: str
+    header: bool
+    width: int
+    picks: tuple[int | None, int | None, int] | None
+    """The places of individual, day and value; None where there is none. No picks: a column per day."""
+    days: tuple[str, ...] = ()
+    labelled: bool = False  # Of a table of days: whether the first column names the individual
+
+    @property
+    def values_per_line(self) -> int:
+        return 1 if self.picks else len(self.days)
+
+
+class _Rows(NamedTuple):
+    individuals: list[Any]
+    individual: NDArray[np.int64]
+    days: list[Any]
+    day: NDArray[np.int64]
+    values: NDArray[np.int64]
+    form: _Form | None = None
+
+
+# CSV
+
+
+def _csv(file: Path) -> _Rows:
+    individuals: dict[str, int] = {}
+    days: dict[str, int] = {}
+    columns = [(_NONE, _NONE, _NONE)]
+    first = 0  # the number of the first line of a chunk
+    with _opened(file) as text:
+        try:
+            delimiter = max(",;\t", key=text.readline().count)
+            text.seek(0)
+            lines = csv.reader(text, delimiter=delimiter)
+            form = _form(file, delimiter, [head.strip().lstrip("\ufeff") for head in next(lines, [])])
+            if not form.header:
+                text.seek(0)
+                lines = csv.reader(text, delimiter=delimiter)
+            while chunk := list(islice(lines, _ROWS)):
+                rows = [row for row in chunk if row]
+                for place, row in enumerate(rows, first):
+                    if len(row) != form.width:
+                        where = _place(file, place * form.values_per_line, form)
+                        raise ValuesError(f"{where}: expected {form.width} columns, got {len(row)}.")
+                names, dates, values = _cells(form, rows, first)
+                numbers = _whole(file, form, first * form.values_per_line, values)
+                columns.append((_codes(individuals, names), _codes(days, dates), numbers))
+                first += len(rows)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValuesError(f"{file}: expected CSV in UTF-8; {error}.") from error
+    individual, day, value = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    return _Rows(list(individuals), individual, list(days), day, value, form)
+
+
+def _cells(form: _Form, rows: list[list[str]], first: int) -> tuple[list[str], list[str], list[str]]:
+    numbered = [str(place) for place in range(first, first + len(rows))]
+    if form.picks:
+        who, when, what = form.picks
+        names = numbered if who is None else [row[who] for row in rows]
+        dates = ["1"] * len(rows) if when is None else [row[when] for row in rows]
+        return names, dates, [row[what] for row in rows]
+    names = [row[0] for row in rows] if form.labelled else numbered
+    values = [cell for row in rows for cell in row[form.labelled :]]
+    values = ["0" if cell.strip().lower() in _NOTHING else cell for cell in values]
+    return [name for name in names for _ in form.days], list(form.days) * len(rows), values
+
+
+def _form(file: Path, delimiter: str, heads: list[str]) -> _Form:
+    known = {name: place for place, head in enumerate(heads) if (name := _column(head))}
+    size = len(heads)
+    if "value" in known and (len(known) == len(COLUMNS) or size <= 2):
+        places = known.get("individual"), known.get("day"), known["value"]
+        return _Form(delimiter, True, size, places)
+    if size == 1 and heads[0]:
+        return _Form(delimiter, not _is_number(heads[0]), 1, (None, None, 0))
+    header = "individual" in known or (
+        size > 1 and not (_is_number(heads[-1]) or heads[-1].lower() in _NOTHING)
+    )
+    if header and "day" not in known and all(any(map(str.isdigit, head)) for head in heads[1:]):
+        return _Form(delimiter, True, size, None, tuple(heads[1:]), labelled=True)
+    if header or size < 2:
+        _needed(file, [_column(head) or head for head in heads])
+    dated = not _is_number(heads[1]) and any(map(str.isdigit, heads[1]))
+    if size == len(COLUMNS) and dated:
+        return _Form(delimiter, False, size, (0, 1, 2))
+    if size == len(COLUMNS) and _is_number(heads[1]):
+        raise ValuesError(
+            f"{file}: three columns of numbers: expected a first line that names them: "
+            f"{', '.join(COLUMNS)}; or device and the name of each day."
+        )
+    labelled = not _is_number(heads[0])
+    days = tuple(str(day) for day in range(1, size + 1 - labelled))
+    return _Form(delimiter, False, size, None, days, labelled)
+
+
+def _column(head: str) -> str | None:
+    name = head.lower()
+    return next((column for column in COLUMNS if name == column or name in _ALSO[column]), None)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) >= 0
+    except ValueError:
+        return False
+
+
+def _opened(file: Path) -> TextIO:
+    if file.suffix == ".gz":
+        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
+    return file.open(encoding="utf-8-sig", newline="")
+
+
+def _needed(file: Path, heads: Sequence[str]) -> tuple[str, ...]:
+    missing = [name for name in COLUMNS if name not in heads]
+    if missing:
+        raise ValuesError(
+            f"{file}: expected the columns {', '.join(COLUMNS)}; "
+            f"missing: {', '.join(missing)}; found: {', '.join(heads) or 'nothing'}."
+        )
+    return COLUMNS
+
+
+def _codes(known: dict[str, int], labels: Sequence[str]) -> NDArray[np.int64]:
+    for label in dict.fromkeys(labels):
+        known.setdefault(label, len(known))
+    return np.fromiter(map(known.__getitem__, labels), np.int64, len(labels))
+
+
+def _whole(file: Path, form: _Form, first: int, texts: Sequence[str]) -> NDArray[np.int64]:
+    """Values as numbers; the slow way only where one is not plain digits."""
+    try:
+        values = np.array(list(map(int, texts)), dtype=np.int64)
+        if not (values < 0).any():
+            return values
+    except (ValueError, OverflowError):
+        pass
+    numbers = []
+    for row, text in enumerate(texts, first):
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number < 2**53 or number != int(number):
+            raise ValuesError(
+                f"{_place(file, row, form)}: value: expected a whole number from 0 to below 2^53; "
+                "choose a unit in which values are whole."
+            )
+        numbers.append(int(number))
+    return np.array(numbers, dtype=np.int64)
+
+
+def _place(file: Path, row: int, form: _Form | None = None) -> str:
+    if form is None:
+        return f"{file}: row {row + 1}"
+    with _opened(file) as text:
+        lines = csv.reader(text, delimiter=form.delimiter)
+        if form.header:
+            next(lines)
+        for _ in islice((line for line in lines if line), row // form.values_per_line + 1):
+            pass
+        return f"{file}: line {lines.line_num}"
+
+
+# Parquet
+
+
+def _parquet(file: Path) -> _Rows:
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError("arrow", "pyarrow") from None
+    try:
+        with parquet.ParquetFile(file) as opened:
+            _needed(file, opened.schema_arrow.names)
+            table = opened.read(columns=list(COLUMNS))
+    except arrow.ArrowException as error:
+        raise ValuesError(f"{file}: expected a Parquet file; {error}.") from error
+    for name in COLUMNS:
+        if table[name].null_count:
+            row = table[name].is_null().to_numpy().argmax()
+            raise ValuesError(f"{_place(file, int(row))}: {name}: expected a value, got null.")
+    if not len(table):
+        return _Rows([], _NONE, [], _NONE, _NONE)
+    values = table["value"].to_numpy()
+    if values.dtype.kind not in "iuf":
+        raise ValuesError(f"{file}: value: expected a column of numbers, got {values.dtype}.")
+    wrong = ~((values >= 0) & (values < 2**53))
+    if values.dtype.kind == "f":
+        wrong |= np.floor(values) != values
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValuesError(f"{_place(file, row)}: value: expected a whole number from 0 to below 2^53.")
+    individuals, individual = _encoded(table["individual"])
+    days, day = _encoded(table["day"])
+    return _Rows(individuals, individual, days, day, values.astype(np.int64))
+
+
+def _encoded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
+    if hasattr(encoded, "chunks"):  # older versions of pyarrow keep one chunk
+        encoded = encoded.chunk(0)
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -1,0 +1,59 @@
+"""
+Counting anywhere: the same counts, to the integer, from any frame or engine that holds the reports.
+
+`count` takes a frame of pandas, Polars, PyArrow, DuckDB or PySpark; `count_lake` counts the rounds of a lake
+and `seal_lake` seals them; `counting_query` is the same in SQL. `docs/how-to/counting.md` compares them.
+"""
+
+from __future__ import annotations
+
+from reticent.errors import MissingExtraError
+
+try:
+    import narwhals as _narwhals  # noqa: F401
+    import pyarrow as _pyarrow  # noqa: F401
+except ImportError as missing:
+    raise MissingExtraError("frames", (missing.name or "narwhals").partition(".")[0]) from missing
+
+from reticent_collector.estimates import estimates_to_frame
+from reticent_lake.frames.counting import FrameError, count, shares, to_arrow
+from reticent_lake.frames.engines import (
+    DuckDB,
+    RoundCount,
+    Spark,
+    count_lake,
+    engine,
+    java_home,
+    lake_rounds,
+    seal_lake,
+    spark_session,
+)
+from reticent_lake.frames.sql import DIALECTS, counting_query
+from reticent_lake.frames.tables import Estimated, estimates_from_frame, from_frame
+from reticent_lake.store import Arrow, BadFileError, Engine, EngineError
+
+__all__ = [
+    "DIALECTS",
+    "Arrow",
+    "BadFileError",
+    "DuckDB",
+    "Engine",
+    "EngineError",
+    "Estimated",
+    "FrameError",
+    "RoundCount",
+    "Spark",
+    "count",
+    "count_lake",
+    "counting_query",
+    "engine",
+    "estimates_from_frame",
+    "estimates_to_frame",
+    "from_frame",
+    "java_home",
+    "lake_rounds",
+    "seal_lake",
+    "shares",
+    "spark_session",
+    "to_arrow",
+]

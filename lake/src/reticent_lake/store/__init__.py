@@ -1,0 +1,50 @@
+"""
+Open rounds as Parquet files in a folder or object store, which any number of collectors share.
+
+Collectors do not communicate: each writes its own parts, and duplicates are found when a round is counted.
+`docs/reference/lake.md` has the files, the states and the proof.
+"""
+
+from __future__ import annotations
+
+from reticent.errors import MissingExtraError
+
+try:
+    import pyarrow as _pyarrow  # noqa: F401
+except ImportError as missing:
+    raise MissingExtraError("lake", "pyarrow") from missing
+
+from reticent_lake.store.backend import LakeBackend
+from reticent_lake.store.counting import Arrow, BadFileError, Engine, EngineError, Parts, count_round
+from reticent_lake.store.files import Files, LocalFiles, ObjectFiles, files_at
+from reticent_lake.store.layout import COUNTS, FORMAT, Columns, Part, asked_place, bit_place, folder_of
+from reticent_lake.store.leases import LEASE_SECONDS, Leases
+
+__all__ = [
+    "COUNTS",
+    "FORMAT",
+    "LEASE_SECONDS",
+    "Arrow",
+    "BadFileError",
+    "Columns",
+    "Engine",
+    "EngineError",
+    "Files",
+    "LakeBackend",
+    "Leases",
+    "LocalFiles",
+    "ObjectFiles",
+    "Part",
+    "Parts",
+    "asked_place",
+    "bit_place",
+    "count_round",
+    "files_at",
+    "folder_of",
+    "read_lake",
+]
+
+
+def read_lake(url: str) -> LakeBackend:
+    """The lake at an address, read-only: nothing is made, swept or tested."""
+    return LakeBackend(files_at(url), readonly=True)

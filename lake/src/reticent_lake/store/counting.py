@@ -1,0 +1,252 @@
+"""
+Counting a round of a lake from its parts: each id once, by a rule that needs no order of arrival.
+
+`count_round`, for collectors that seal and for `reticent count`, selects the parts, checks them, and starts again
+when parts vanish. An engine adds up: `Arrow`, which every lake has, or DuckDB and Spark of `reticent_lake.frames`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reticent.errors import ReticentError, StoreError
+from reticent.reports import ID_BYTES
+from reticent_collector.stores.records import (
+    Count,
+    CountsByTags,
+    Records,
+    RoundKey,
+    add_counts,
+    batches,
+    reports_of,
+)
+from reticent_collector.stores.store import State
+from reticent_lake.store.files import Files
+from reticent_lake.store.layout import Columns, Part, folder_of
+
+if TYPE_CHECKING:
+    from reticent_lake.store.backend import LakeBackend
+
+LOOKS = 50  # how often a folder is listed again because its parts were merged while they were read
+ROWS_AT_ONCE = 1 << 22  # rows that are in memory at once, some 100 bytes each
+_MOST_SHARES = 500  # temporary files; with more than two billion rows each exceeds `ROWS_AT_ONCE`
+_COUNTED_AT_ONCE = 1 << 20
+_THREADS = 4
+
+GONE = "is gone, and its reports with it"
+
+
+class BadFileError(ReticentError):
+    """Parts that cannot be counted, with the reason for each: by path in `files`, by name in `names`."""
+
+    def __init__(self, lake: str, folder: str, names: Mapping[str, str]) -> None:
+        self.names = dict(names)
+        self.files = {f"{folder}/{name}": reason for name, reason in sorted(names.items())}
+        listed = "\n".join(f"{lake}: {path}: {reason}" for path, reason in self.files.items())
+        super().__init__(f"{listed}\n  Hint: --skip-bad counts the rest and lists what was left out")
+
+
+class EngineError(ReticentError):
+    """An engine cannot read the lake at its address."""
+
+
+class Parts:
+    """The Parquet files of one round, by name."""
+
+    def __init__(self, files: Files, columns: Columns, key: RoundKey) -> None:
+        self.files, self.columns, self.key = files, columns, key
+        self.folder = folder_of(key)
+
+    def rows(self, names: Sequence[str]) -> int:
+        """The number of rows of some parts, by their names."""
+        return sum(part.rows for name in names if (part := Part.parse(name)))
+
+    def read(self, name: str) -> Records:
+        """The records of a part; `StoreError` with the reason when it is gone or bad."""
+        data = self.files.read(f"{self.folder}/{name}")
+        if data is None:
+            raise StoreError(GONE)
+        return self.columns.decode(self.key, data, self.rows([name]))
+
+    def problems(self, names: Sequence[str], pages: bool) -> dict[str, str]:
+        """The bad ones of some parts, and why, by their footers; with `pages` also by the checksum of each page."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            reasons = pool.map(lambda name: self._problem(name, pages), names)
+            return {name: reason for name, reason in zip(names, reasons, strict=True) if reason}
+
+    def _problem(self, name: str, pages: bool) -> str:
+        try:
+            with (
+                self.files.reader(f"{self.folder}/{name}") as file,
+                pq.ParquetFile(file, page_checksum_verification=True) as parquet,
+            ):
+                problem = self.columns.problem(parquet, self.key, self.rows([name]))
+                if pages and not problem:
+                    for group in range(parquet.num_row_groups):
+                        parquet.read_row_group(group, use_threads=False)
+                return problem
+        except FileNotFoundError:
+            return GONE
+        except (pa.ArrowException, OSError) as error:
+            return f"cannot be read as Parquet: {str(error).splitlines()[0]}"
+
+
+class Engine(Protocol):
+    """Counts the parts of one round: each id once, by its smallest row."""
+
+    @property
+    def checks(self) -> Literal["nothing", "pages", "all"]:
+        """The damage it detects itself while it reads."""
+
+    def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
+        """The counts of a round."""
+
+
+class Arrow:
+    """
+    PyArrow reads and NumPy counts, in memory that does not grow with the round.
+
+    Every part is read once. A round of more than `rows_at_once` rows is first spread over temporary files, in
+    `folder` or the default of the system, and these are counted one by one: they take as much room as the round,
+    and end with the process.
+    """
+
+    checks: Literal["all"] = "all"
+
+    def __init__(self, rows_at_once: int = ROWS_AT_ONCE, folder: str | None = None) -> None:
+        self._rows_at_once = rows_at_once
+        self._folder = folder
+
+    def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
+        """The counts of a round."""
+        shares = min(_MOST_SHARES, -(-parts.rows(names) // self._rows_at_once))
+        counts = CountsByTags()
+        whole = [] if shares > 1 else [np.concatenate([parts.read(name) for name in names])]
+        for share in whole or self._spread(parts, names, shares):
+            chosen = distinct(share)
+            for start in range(0, len(chosen), _COUNTED_AT_ONCE):
+                some = chosen[start : start + _COUNTED_AT_ONCE]
+                counts = add_counts(counts, parts.columns.layout.counts(some))
+        return {tags: counts[tags] for tags in sorted(counts)}
+
+    def _spread(self, parts: Parts, names: Sequence[str], shares: int) -> Iterator[Records]:
+        """All records, in equal shares by id: a hash with random odd factors, so senders cannot crowd a share."""
+        factors = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64) | np.uint64(1)
+        with ExitStack() as stack:
+            files = [stack.enter_context(tempfile.TemporaryFile(dir=self._folder)) for _ in range(shares)]
+            for records in batches(map(parts.read, names)):
+                halves = np.ascontiguousarray(records[:, :ID_BYTES]).view(np.uint64).reshape(-1, 2)
+                share_of = ((halves @ factors >> np.uint64(32)) % np.uint64(shares)).astype(np.uint16)
+                ordered = records[np.argsort(share_of, kind="stable")]
+                ends = np.cumsum(np.bincount(share_of, minlength=shares))
+                for file, start, end in zip(files, [0, *ends], ends, strict=False):
+                    file.write(ordered[start:end].tobytes())
+            width = parts.columns.layout.width
+            for file in files:
+                file.seek(0)
+                yield np.fromfile(file, dtype=np.uint8).reshape(-1, width)
+                file.truncate(0)
+
+
+def distinct(records: Records) -> Records:
+    """
+    One record per id: of different ones with the same id, the smallest in byte order.
+
+    Only forgery makes different reports with one id, and collectors that do not communicate cannot know which
+    came first. The smallest is the same in every process and order.
+
+    >>> rows = np.array([[7] * 16 + [5], [9] * 16 + [1], [7] * 16 + [3], [7] * 16 + [5]], dtype=np.uint8)
+    >>> distinct(rows)[:, 14:].tolist()
+    [[9, 9, 1], [7, 7, 3]]
+    """
+    halves = np.ascontiguousarray(records[:, :8]).view(np.uint64).reshape(-1)
+    order = np.argsort(halves)
+    ordered = halves[order]
+    equal = ordered[1:] == ordered[:-1]
+    if not equal.any():
+        return records
+    twins = np.concatenate(([False], equal)) | np.concatenate((equal, [False]))
+    # Only records that share the first half of their id are compared completely, which takes longer.
+    width = records.shape[1]
+    rows = np.sort(np.ascontiguousarray(records[order[twins]]).view(f"V{width}").reshape(-1))
+    sorted_twins = rows.view(np.uint8).reshape(-1, width)
+    smallest = np.ones(len(sorted_twins), dtype=np.bool_)
+    smallest[1:] = (sorted_twins[1:, :ID_BYTES] != sorted_twins[:-1, :ID_BYTES]).any(axis=1)
+    return np.concatenate((records[order[~twins]], sorted_twins[smallest]))
+
+
+class _VanishedError(Exception):
+    """A part is gone: merged with others, or counted and removed."""
+
+
+def count_round(
+    lake: LakeBackend, key: RoundKey, engine: Engine, *, skip_bad: bool = False
+) -> tuple[Count, State, int]:
+    """
+    Count a round: the counts, its state, and how many parts were counted.
+
+    Each id counts once, of different reports with one id the smallest. A sealed round has its final counts. For
+    others, damage that the engine does not detect itself is looked for before it starts. A part that is gone,
+    damaged, or not of this round raises `BadFileError`, and nothing is counted; with `skip_bad`, such parts are
+    left out and listed.
+    """
+    parts = Parts(lake.files, lake.columns(key), key)
+    for _ in range(LOOKS):
+        final = lake.final(key)
+        if final is not None:
+            return final, "sealed", 0
+        try:
+            return _count_parts(lake, parts, engine, skip_bad)
+        except _VanishedError:
+            continue
+    raise StoreError(f"{lake.url}: {parts.folder}: parts vanish while they are being counted")
+
+
+def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, State, int]:
+    key, seals = parts.key, lake.seals
+    # Asked before the parts are listed: those of an older list may have been merged before it was frozen.
+    frozen = seals.kept(key) is not None
+    state: State = "closing" if seals.is_closing(key) else "open"
+    names = seals.countable(key)
+
+    def check(names: Sequence[str], pages: bool) -> dict[str, str]:
+        problems = parts.problems(names, pages)
+        if GONE in problems.values() and (not frozen or seals.is_sealed(key)):
+            raise _VanishedError
+        return problems
+
+    left_out, good = seals.left_out(key), names
+    bad: dict[str, str] = {}
+    if engine.checks != "all":
+        bad |= check(good, pages=engine.checks == "nothing")
+    while True:
+        if bad and not skip_bad:
+            raise BadFileError(lake.url, parts.folder, bad)
+        good = [name for name in good if name not in bad]
+        try:
+            counts = engine.count(parts, good) if good else {}
+        except EngineError:
+            raise
+        except Exception as error:  # engines have their own exceptions: check the parts
+            # A list is cheaper than reading everything, and merging is the usual cause.
+            if not frozen and not {*good} <= {*lake.files.names(parts.folder)}:
+                raise _VanishedError from error
+            problems = check(good, pages=True)
+            if not problems and isinstance(error, ReticentError):
+                raise
+            if not problems:
+                reason = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+                raise ReticentError(f"{lake.url}: the engine failed: {reason}") from error
+            bad |= problems
+            continue
+        total = reports_of(parts.columns.layout.plan, counts)
+        return Count(total, counts, left_out | bad), state, len(good)

@@ -1,0 +1,245 @@
+"""Plans, keys and the table of results in a lake: files that are made once, by any process."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent_collector.columns import COLUMNS, time_text, unix_seconds
+from reticent_collector.stores.records import Layout, RoundKey
+from reticent_collector.stores.round_store import not_registered, read_plan
+from reticent_collector.stores.store import Key, PeriodKey
+from reticent_lake.store.files import Files
+from reticent_lake.store.layout import KEYS, PLANS, Columns, plan_path
+
+RESULTS = "results"
+IN_PATHS = ("plan", "metric")  # columns that readers find in the paths
+_TYPES = {
+    "text": pa.string(),
+    "json": pa.string(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "timestamp": pa.timestamp("ms", "UTC"),
+}
+SCHEMA = pa.schema([(column.name, _TYPES[column.type]) for column in COLUMNS if column.name not in IN_PATHS])
+_TIMES = [column.name for column in COLUMNS if column.type == "timestamp"]
+_FILE = re.compile(r"([a-z]+)-v([1-9][0-9]*)-(-?[0-9]+)-([0-9]+)\.parquet")
+
+
+class LakeTables:
+    """
+    The files that do not depend on the state of a round.
+
+    Results are in `results/plan=NAME/metric=NAME/EVERY-vVERSION-START-END.parquet`, times in unix seconds. A period
+    has a file for each metric of its plan, also when all its figures are withheld. The file of the last metric is
+    made last and removed first: while it exists, all of them do.
+    """
+
+    def __init__(self, files: Files, readonly: bool) -> None:
+        self.files = files
+        self.url = files.url
+        self._readonly = readonly
+        self._is_shut = False
+        self._texts: dict[str, str] = {}  # of plans and keys, which never change
+        self._columns: dict[tuple[str, int], Columns] = {}
+
+    # Plans
+
+    def put_plan(self, plan: Plan) -> Plan:
+        """Store a plan's text unless its name and version are stored already; returns the stored plan."""
+        self._check_writable()
+        path = plan_path(plan.name, plan.version)
+        if self.files.read(path) is None:
+            self.files.put_new(path, plan.text.encode())
+        else:  # durable before reports on it are acknowledged
+            self.files.settle(f"{PLANS}/{plan.name}")
+        return self.plan_at(path)
+
+    def plans(self) -> list[Plan]:
+        """Every plan ever stored, by name and version."""
+        return sorted(map(self.plan_at, self.plan_paths()), key=lambda plan: (plan.name, plan.version))
+
+    def plan_paths(self) -> list[str]:
+        """The files of all plans."""
+        return [
+            f"{PLANS}/{name}/{file}"
+            for name in self.files.names(PLANS)
+            for file in self.files.names(f"{PLANS}/{name}")
+            if re.fullmatch(r"v[1-9][0-9]*\.toml", file)
+        ]
+
+    def plan_at(self, path: str) -> Plan:
+        """The plan in a file."""
+        plan = read_plan(f"{self.url}: {path}", self._text(path))
+        if path != plan_path(plan.name, plan.version):
+            raise StoreError(f"{self.url}: {path}: holds the text of {plan.name} version {plan.version}")
+        return plan
+
+    def columns(self, key: RoundKey) -> Columns:
+        """The columns of a round's parts."""
+        columns = self._columns.get(key[:2])
+        if columns is None:
+            path = plan_path(key.plan, key.version)
+            if path not in self._texts and self.files.read(path) is None:
+                raise not_registered(self.url, key)
+            columns = self._columns[key[:2]] = Columns(self.plan_at(path))
+        return columns
+
+    def layout(self, key: RoundKey) -> Layout:
+        """The layout of a round's records."""
+        return self.columns(key).layout
+
+    # Keys
+
+    def add_key(self, key: Key) -> None:
+        """Store a key's hash."""
+        self._check_writable()
+        kept = {"role": key.role, "hash": key.hash.hex(), "label": key.label, "created_at": key.created_at}
+        if not self.files.put_new(f"{KEYS}/{key.id}.json", json.dumps(kept).encode()):
+            raise StoreError(f"{self.url}: key {key.id} already exists")
+        if key.revoked_at is not None:
+            self.revoke_key(key.id, key.revoked_at)
+
+    def keys(self) -> list[Key]:
+        """All keys, including revoked ones."""
+        names, keys = set(self.files.names(KEYS)), []
+        for name in names:
+            if name.endswith(".revoked.json") or not name.endswith(".json"):
+                continue
+            key_id, at = name.removesuffix(".json"), None
+            try:
+                kept = json.loads(self._text(f"{KEYS}/{key_id}.json"))
+                if f"{key_id}.revoked.json" in names:
+                    at = json.loads(self._text(f"{KEYS}/{key_id}.revoked.json"))["revoked_at"]
+                secret = bytes.fromhex(kept["hash"])
+                keys.append(Key(key_id, kept["role"], secret, kept["label"], kept["created_at"], at))
+            except (ValueError, KeyError, TypeError) as error:
+                reason = f"is damaged: {type(error).__name__}"
+                raise StoreError(f"{self.url}: {KEYS}/{key_id}.json: {reason}") from error
+        return sorted(keys, key=lambda key: (key.created_at, key.id))
+
+    def revoke_key(self, key_id: str, at: int) -> bool:
+        """Revoke a key at a unix time; False when no key has this id. The first time stays."""
+        self._check_writable()
+        if f"{key_id}.json" not in self.files.names(KEYS):
+            return False
+        self.files.put_new(f"{KEYS}/{key_id}.revoked.json", json.dumps({"revoked_at": at}).encode())
+        return True
+
+    # The table of results
+
+    def written(self, plan: str) -> set[PeriodKey]:
+        """The periods of a plan whose files all exist."""
+        periods = set()
+        for version in (known for known in self.plans() if known.name == plan):
+            for name in self.files.names(_folder(plan, version.metrics[-1].name)):
+                period = _period(plan, name)
+                if period and period.version == version.version:
+                    periods.add(period)
+        return periods
+
+    def put_results(self, period: PeriodKey, rows: Iterable[Mapping[str, object]]) -> None:
+        """Make the missing files of a period."""
+        self._check_writable()
+        by_metric: dict[str, list[dict[str, object]]] = {}
+        for row in rows:
+            times = {name: datetime.fromisoformat(str(row[name])) for name in _TIMES}
+            by_metric.setdefault(str(row["metric"]), []).append({**row, **times})
+        for metric in self._plan_of(period).by_name:
+            table = pa.Table.from_pylist(by_metric.get(metric, []), schema=SCHEMA)
+            sink = pa.BufferOutputStream()
+            pq.write_table(table, sink, compression="snappy", write_page_checksum=True)
+            self.files.put_new(_path(period, metric), bytes(sink.getvalue()))
+
+    def results(self, period: PeriodKey) -> list[dict[str, object]]:
+        """The rows of a period; a file that cannot be read has none."""
+        metrics = list(self._plan_of(period).by_name)
+        files = self.files.read_all(_path(period, metric) for metric in metrics)
+        rows: list[dict[str, object]] = []
+        for metric, data in zip(metrics, files, strict=True):
+            if not isinstance(data, bytes):
+                continue
+            try:
+                with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
+                    kept = file.read().cast(SCHEMA).to_pylist()
+            except (pa.ArrowException, ValueError, OSError):
+                continue
+            for row in kept:
+                times = {name: time_text(unix_seconds(row[name])) for name in _TIMES}
+                known = {"plan": period.plan, "metric": metric, **row, **times}
+                rows.append({column.name: known[column.name] for column in COLUMNS})
+        return rows
+
+    def drop_results(self, period: PeriodKey) -> None:
+        """Remove the files of a period, that of the last metric first."""
+        self._check_writable()
+        for metric in reversed(list(self._plan_of(period).by_name)):
+            self._remove(_folder(period.plan, metric), [_path(period, metric)])
+
+    def drop_results_with(self, key: RoundKey) -> None:
+        """Remove the files of all periods that a round is in, including leftovers of a process that died."""
+        self._check_writable()
+        plan = self.layout(key).plan
+        start = plan.round(key.round).start
+        for metric in reversed(list(plan.by_name)):
+            folder = _folder(plan.name, metric)
+            periods = (_period(plan.name, name) for name in self.files.names(folder))
+            gone = [
+                _path(period, metric)
+                for period in periods
+                if period and period.version == key.version and period.start <= start < period.end
+            ]
+            self._remove(folder, gone)
+
+    def _remove(self, folder: str, paths: list[str]) -> None:
+        if paths:
+            self.files.remove(paths)
+            self.files.settle(folder)  # so that a power cut cannot undo this and keep later removals
+
+    def _plan_of(self, period: PeriodKey) -> Plan:
+        return self.layout(RoundKey(period.plan, period.version, 0)).plan
+
+    def _text(self, path: str) -> str:
+        text = self._texts.get(path)
+        if text is None:
+            data = self.files.read(path)
+            if data is None:
+                raise StoreError(f"{self.url}: {path}: is gone")
+            text = self._texts[path] = data.decode(errors="replace")
+        return text
+
+    def close(self) -> None:
+        """Close connections."""
+        self._is_shut = True
+        self.files.close()
+
+    def _check_not_shut(self) -> None:
+        if self._is_shut:
+            raise StoreError(f"{self.url}: the store was closed")
+
+    def _check_writable(self) -> None:
+        self._check_not_shut()
+        if self._readonly:
+            raise StoreError(f"{self.url}: is opened read-only")
+
+
+def _folder(plan: str, metric: str) -> str:
+    return f"{RESULTS}/plan={plan}/metric={metric}"
+
+
+def _period(plan: str, name: str) -> PeriodKey | None:
+    """The period of a file's name; None for other names."""
+    match = _FILE.fullmatch(name)
+    return PeriodKey(plan, int(match[2]), match[1], int(match[3]), int(match[4])) if match else None
+
+
+def _path(period: PeriodKey, metric: str) -> str:
+    name = f"{period.every}-v{period.version}-{period.start}-{period.end}.parquet"
+    return f"{_folder(period.plan, metric)}/{name}"

@@ -1,0 +1,220 @@
+"""
+The agent: metrics of programs in any language, by OTLP over HTTP on loopback, into a device.
+
+It runs on the user's own machine. What arrives stays there, as totals of the device; only the device's noisy answers
+leave.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import time
+import zlib
+from collections.abc import Iterator
+from hashlib import blake2b
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase, BytesIO
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, DataPointFlags
+
+from reticent_otel.feed import Feed, Kind, Number, Point, Reading, exact
+
+if TYPE_CHECKING:
+    from email.message import Message
+
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
+
+_logger = logging.getLogger(__name__)
+
+MAX_BODY = 4 << 20  # bytes of a body, before and after decompression
+
+_MOST_STREAMS = 50_000
+
+_PROTOBUF, _JSON = "application/x-protobuf", "application/json"
+
+
+class Streams:
+    """
+    The increases of streams that are exported as running totals, as most SDKs do.
+
+    An increase is the difference from the previous total. The first total of a stream counts if the stream began while
+    the agent was running; part of an older stream may have been counted before a restart, so it is only remembered.
+    So is a total that falls without a new start: two programs may send as one. At worst too little is counted,
+    nothing twice.
+    """
+
+    def __init__(self) -> None:
+        self._since = time.time_ns()
+        self._totals: dict[bytes, list[Number]] = {}
+
+    def increase(self, stream: bytes, start: int, totals: list[Number]) -> list[Number] | None:
+        """By how much the totals of a stream have grown; None where they are only remembered."""
+        key = blake2b(stream + start.to_bytes(8, "big"), digest_size=16).digest()
+        seen = self._totals.get(key)
+        if seen is None and len(self._totals) >= _MOST_STREAMS:
+            self._since = time.time_ns()  # what is forgotten here must not count as new later
+            self._totals.clear()
+        self._totals[key] = totals
+        if seen is None:
+            return totals if start >= self._since else None
+        if totals[-1] < seen[-1]:
+            return None
+        return [exact(after - before) for after, before in zip(totals, seen, strict=True)]
+
+
+def readings(request: ExportMetricsServiceRequest, streams: Streams) -> Iterator[Reading]:
+    """The readings of an export, metric by metric; running totals become increases."""
+    for resource in request.resource_metrics:
+        program = resource.resource.SerializeToString(deterministic=True)
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                names = (scope.scope.name, scope.scope.version, metric.name, metric.unit)
+                yield _reading(metric, program + repr(names).encode(), streams)
+
+
+def _reading(metric: Metric, stream: bytes, streams: Streams) -> Reading:
+    form = metric.WhichOneof("data")
+    data: Any = getattr(metric, form) if form else None
+    temporality = getattr(data, "aggregation_temporality", None)
+    is_delta = temporality == AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA
+    if form == "gauge":
+        kind = Kind.GAUGE
+    elif form in ("histogram", "exponential_histogram"):
+        kind = Kind.HISTOGRAM
+    elif form == "sum" and data.is_monotonic:
+        kind = Kind.INCREASE
+    elif form == "sum" and not is_delta:
+        kind = Kind.LEVEL
+    else:
+        what = (
+            "an up-down counter must be exported as a running total" if form == "sum" else "it is a summary"
+        )
+        return Reading(metric.name, metric.unit, Kind.UNUSABLE, [], what)
+    points = []
+    for point in data.data_points:
+        if point.flags & DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK:
+            continue
+        attributes = {pair.key: _plain(pair.value) for pair in point.attributes}
+        if kind is Kind.HISTOGRAM:
+            largest = exact(point.max) if point.HasField("max") and is_delta else None
+            totals = [exact(point.sum), exact(point.count)]
+        else:
+            largest = None
+            totals = [exact(getattr(point, point.WhichOneof("value") or "as_int"))]
+        if kind in (Kind.INCREASE, Kind.HISTOGRAM) and not is_delta:
+            labels = repr(sorted(attributes.items())).encode()
+            grown = streams.increase(stream + labels, point.start_time_unix_nano, totals)
+            if grown is None:
+                continue
+            totals = grown
+        points.append(Point(totals[0], int(totals[1]) if len(totals) > 1 else 0, largest, attributes))
+    return Reading(metric.name, metric.unit, kind, points)
+
+
+def _plain(value: Any) -> object:
+    """The value of an attribute; lists and tables are not labels."""
+    form = value.WhichOneof("value")
+    plain = (
+        getattr(value, form) if form in ("string_value", "int_value", "double_value", "bool_value") else ""
+    )
+    return str(plain).lower() if isinstance(plain, bool) else plain
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Agent:
+    """Takes `POST /v1/metrics` on 127.0.0.1 for a feed. An `Origin` is refused: no web page may write to a device."""
+
+    def __init__(self, feed: Feed, port: int = 4318) -> None:
+        self._feed = feed
+        self._streams = Streams()
+        self._one_at_a_time = Lock()
+        agent = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            server_version, sys_version = "reticent-agent", ""
+            timeout = 30
+
+            def do_POST(self) -> None:
+                status, kind, body = 200, self.headers.get_content_type(), b""
+                try:
+                    agent._take(self.path, self.headers, self.rfile)
+                    body = b"{}" if kind == _JSON else b""  # an empty ExportMetricsServiceResponse
+                except _RefusedError as refused:
+                    status, body = refused.status, f"{refused}\n".encode()
+                except Exception:  # what was raised may tell of a value: it goes no further
+                    _logger.warning("reticent: an export was dropped")
+                    status = 400
+                if status != 200:
+                    kind = "text/plain; charset=utf-8"
+                    self.close_connection = True  # what is left of the body is not read
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                """Log nothing about requests."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server.daemon_threads = True
+
+    @property
+    def address(self) -> str:
+        """Where programs send their metrics: their OTEL_EXPORTER_OTLP_ENDPOINT."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def run(self) -> None:
+        """Serve until `stop` is called from another thread."""
+        self._server.serve_forever(poll_interval=0.1)
+
+    def stop(self) -> None:
+        """End `run`, and accept nothing more."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _take(self, path: str, headers: Message, body: BufferedIOBase) -> None:
+        """Hand an export to the feed; raises `_RefusedError`."""
+        coding, length = headers.get("Content-Encoding", "identity"), headers.get("Content-Length", "")
+        if path != "/v1/metrics":
+            raise _RefusedError(404, "Metrics go to /v1/metrics.")
+        if headers.get("Origin"):
+            raise _RefusedError(403, "Requests from web pages are refused.")
+        if headers.get_content_type() not in (_PROTOBUF, _JSON) or coding not in ("gzip", "identity"):
+            raise _RefusedError(415, f"Expected {_PROTOBUF} or {_JSON}, uncompressed or with gzip.")
+        if not (length.isascii() and length.isdigit()):
+            raise _RefusedError(411, "A Content-Length is required.")
+        too_large = _RefusedError(413, f"At most {MAX_BODY} bytes, before and after decompression.")
+        if int(length) > MAX_BODY:
+            raise too_large
+        request = ExportMetricsServiceRequest()
+        try:
+            content = body.read(int(length))
+            if len(content) < int(
+                length
+            ):  # a part may be a message too, and would count again with the retry
+                raise EOFError
+            if coding == "gzip":
+                content = gzip.GzipFile(fileobj=BytesIO(content)).read(MAX_BODY + 1)
+            if len(content) > MAX_BODY:
+                raise too_large
+            if headers.get_content_type() == _JSON:
+                json_format.Parse(content, request, ignore_unknown_fields=True)
+            else:
+                request.ParseFromString(content)
+        except (DecodeError, json_format.ParseError, UnicodeDecodeError, EOFError, OSError, zlib.error):
+            raise _RefusedError(400, "The body is not an ExportMetricsServiceRequest.") from None
+        with self._one_at_a_time:
+            self._feed.take(list(readings(request, self._streams)))

@@ -1,0 +1,170 @@
+"""From readings of instruments to the totals of a device; readings come from the SDK in this process, or by OTLP."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from math import isinf, isnan
+from numbers import Integral
+from typing import TYPE_CHECKING, SupportsFloat
+
+if TYPE_CHECKING:
+    from reticent.device import Device
+    from reticent_otel.routes import Route, Routes
+
+_logger = logging.getLogger(__name__)
+
+Number = Fraction | float  # exact, or infinite
+
+
+class Kind(Enum):
+    """What the numbers of a reading are, and so what becomes of the metric's total in the round."""
+
+    INCREASE = "increases: added up, and added to the total"
+    HISTOGRAM = "sums of recorded values: added up, and added to the total, unless a route takes another part"
+    LEVEL = "levels that add up over attributes: their sum replaces the total"
+    GAUGE = "levels that do not add up: the largest replaces the total"
+    UNUSABLE = "neither increases nor levels"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One data point: a number; for a histogram also the count and the largest of the recorded values."""
+
+    number: Number
+    count: int = 0
+    largest: Number | None = None
+    attributes: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The data points of one instrument in one export; `problem` says why they cannot be used."""
+
+    instrument: str
+    unit: str
+    kind: Kind
+    points: list[Point]
+    problem: str = ""
+
+
+class Feed:
+    """
+    Hands readings to a device by the routes of its plan.
+
+    Each instrument without a metric is named in one warning; no value is ever logged. The largest and the mean of a
+    histogram are those of the round so far, and are kept in memory: after a restart they begin again.
+    """
+
+    def __init__(self, device: Device, routes: Routes) -> None:
+        self._device = device
+        self._routes = routes
+        self._warned: set[str] = set()
+        self._recorded: dict[str, tuple[int, Point]] = {}  # by metric, in its unit: the round, and all of it
+
+    def take(self, readings: Iterable[Reading]) -> None:
+        """Record the readings of one export."""
+        _ = self._device.consent  # a look at the file: another process may have entered a choice
+        amounts: defaultdict[tuple[Kind, str], list[Number]] = defaultdict(list)
+        for reading in readings:
+            routes, problem = self._routes.of(reading.instrument, reading.unit)
+            if routes and reading.problem:
+                routes, problem = [], reading.problem
+            for route in routes:
+                points = [point for point in reading.points if route.matches(point.attributes)]
+                if route.attribute:
+                    self._choose(route, points)
+                elif route.take == "sum":
+                    amounts[reading.kind, route.metric] += [route.scaled(point.number) for point in points]
+                elif reading.kind is not Kind.HISTOGRAM:
+                    problem = f"only a histogram has a {route.take}"
+                elif route.take == "count":
+                    amounts[Kind.INCREASE, route.metric] += [Fraction(point.count) for point in points]
+                elif not self._set_of_round(route, points):
+                    problem = "its points lack the maximum; export deltas with min and max"
+            if problem:
+                self.warn(
+                    reading.instrument, f"reticent: instrument {reading.instrument} is not used: {problem}"
+                )
+        self._record(amounts)
+
+    def _record(self, amounts: Mapping[tuple[Kind, str], list[Number]]) -> None:
+        for (kind, metric), numbers in amounts.items():
+            if not numbers:
+                continue  # no data point came this way: nothing was measured
+            if kind is Kind.GAUGE:
+                self._device.set(metric, max(numbers))
+            elif kind is Kind.LEVEL:
+                self._device.set(metric, total(numbers))
+            else:
+                self._device.add(metric, total(max(number, Fraction(0)) for number in numbers))
+
+    def warn(self, about: str, message: str) -> None:
+        """Log a message once."""
+        if about not in self._warned:
+            self._warned.add(about)
+            _logger.warning("%s", message)
+
+    def _choose(self, route: Route, points: Iterable[Point]) -> None:
+        """Choose the attribute's value; the most used comes last, which is what `pick = "last"` keeps."""
+        for point in sorted(points, key=lambda point: point.number):
+            if point.number > 0 and route.attribute in point.attributes:
+                self._device.choose(route.metric, str(point.attributes[route.attribute]))
+
+    def _set_of_round(self, route: Route, points: Iterable[Point]) -> bool:
+        """Set the largest or the mean of what was recorded in the round so far; False: it is unknown."""
+        number = self._device.current_round
+        began, earlier = self._recorded.get(route.metric, (number, None))
+        recorded = [earlier] if earlier is not None and began == number else []
+        recorded += [
+            Point(route.scaled(point.number), point.count, point.largest and route.scaled(point.largest))
+            for point in points
+            if point.count
+        ]
+        if not recorded:
+            return True
+        if route.take == "max" and any(point.largest is None for point in recorded):
+            return False
+        count = sum(point.count for point in recorded)
+        largest = max((point.largest for point in recorded if point.largest is not None), default=None)
+        together = Point(total(point.number for point in recorded), count, largest)
+        self._recorded[route.metric] = number, together
+        if route.take == "max" and largest is not None:
+            self._device.set(route.metric, largest)
+        else:
+            self._device.set(route.metric, together.number / count)  # infinity stays infinite
+        return True
+
+
+def total(numbers: Iterable[Number]) -> Number:
+    """
+    The exact sum; infinite if one of the numbers is.
+
+    >>> total([Fraction(5), Fraction(-2)]), total([Fraction(5), float("inf")])
+    (Fraction(3, 1), inf)
+    """
+    summands = list(numbers)
+    infinite = [number for number in summands if isinstance(number, float)]
+    return sum(infinite) if infinite else sum(summands, Fraction(0))
+
+
+def exact(value: object) -> Number:
+    """
+    A measured number as it is; what is not a number counts as 0, as it does on the device.
+
+    >>> exact(7), exact(0.5), exact(float("nan")), exact(float("-inf")), exact("7")
+    (Fraction(7, 1), Fraction(1, 2), Fraction(0, 1), -inf, Fraction(0, 1))
+    """
+    try:
+        if isinstance(value, Integral):
+            return Fraction(int(value))
+        number = float(value) if isinstance(value, SupportsFloat) else 0.0
+    except Exception:  # a number type of the host's own may raise anything
+        return Fraction(0)
+    if isnan(number):
+        return Fraction(0)
+    return number if isinf(number) else Fraction(number)

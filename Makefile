@@ -8,11 +8,14 @@ MINIMAL := .venv-minimal
 # Tests wait for servers, clocks and disks, so one more at a time than there are cores.
 WORKERS := $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
 PIP     := -m pip install --quiet --disable-pip-version-check
+HOUSES  := device collector lake lab otel paper
+INSTALL := --group dev --editable device --editable 'collector[arrow,postgres]' --editable 'lake[spark]' --editable lab \
+	--editable 'otel[agent]' --editable paper
 
 # The tests start Python hundreds of times and pytest rewrites their assertions: both are compiled once.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test browser compiled-tests lint docs docs-links reproduce bench bench-peers scale soak test-minimal lock-minimal test-versions audit-dependencies release-check clean
+.PHONY: demo test $(HOUSES:%=test-%) test-device-js browser compiled-tests lint docs docs-links reproduce bench bench-peers scale soak test-minimal lock-minimal test-versions audit-dependencies release-check clean
 
 demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: truth beside estimates
 	@$(BIN)/reticent demo $(ARGS)
@@ -20,6 +23,12 @@ demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: tru
 test: $(READY) browser  ## everything that must hold, in about eight minutes
 	@$(MAKE) --no-print-directory -j2 lint compiled-tests
 	$(BIN)/pytest -m "not soak" -n $(WORKERS) --dist worksteal $(ARGS)
+
+$(HOUSES:%=test-%): test-%: $(READY)  ## the tests of one house, such as test-device
+	$(BIN)/pytest -m "not soak" -n $(WORKERS) --dist worksteal $* $(ARGS)
+
+test-device-js: $(READY)  ## the tests of the JavaScript device
+	$(BIN)/pytest -m "not soak" -n $(WORKERS) --dist worksteal device-js tests/javascript $(ARGS)
 
 browser:  # the dashboard is tested in a real Chromium; without one those tests are skipped and say so
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { \
@@ -60,7 +69,7 @@ scale: $(READY)  ## 100 million reports through relay, collector and lake, seale
 soak: $(READY)  ## long statistical, fault and load runs, by hand
 	$(BIN)/pytest -m soak --timeout 7200 $(ARGS)
 
-test-minimal: $(MINIMAL)/.ready browser  ## the fast tests with the oldest versions that pyproject.toml allows
+test-minimal: $(MINIMAL)/.ready browser  ## the fast tests with the oldest versions that the houses allow
 	$(MINIMAL)/bin/pytest -m "not soak" -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-versions: $(READY)  ## other versions of OpenTelemetry and PySpark; ARGS="spark-3.5" for one
@@ -78,20 +87,20 @@ release-check:  ## build, install and try what would be released; ARGS=--quick l
 clean:
 	rm -rf $(VENV) $(MINIMAL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt $(HOUSES:%=%/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "reticent needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Setting up $(VENV) (once) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP) --constraint constraints.txt --upgrade pip
-	@$(BIN)/python $(PIP) --constraint constraints.txt --group dev --editable '.[all]'
+	@$(BIN)/python $(PIP) --constraint constraints.txt $(INSTALL)
 	@touch $@
 
-$(MINIMAL)/.ready: pyproject.toml constraints-minimal.txt
+$(MINIMAL)/.ready: pyproject.toml constraints-minimal.txt $(HOUSES:%=%/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 		{ echo "The oldest versions are those for Python 3.11; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Setting up $(MINIMAL) (once) ..."
 	@$(PYTHON) -m venv --clear $(MINIMAL)
 	@$(MINIMAL)/bin/python $(PIP) --constraint constraints.txt --upgrade pip
-	@$(MINIMAL)/bin/python $(PIP) --constraint constraints-minimal.txt --group dev --editable '.[all]'
+	@$(MINIMAL)/bin/python $(PIP) --constraint constraints-minimal.txt $(INSTALL)
 	@touch $@

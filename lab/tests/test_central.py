@@ -191,11 +191,11 @@ def test_losses_need_no_numpy_and_central_says_that_it_does():
         "import sys\n"
         "sys.modules['numpy'] = None\n"
         "import reticent.privacy\n"
-        "from reticent.errors import MissingExtraError\n"
+        "from reticent.errors import MissingPackageError\n"
         "for name in ('reticent_lab.central', 'reticent_lab.pattern_supports'):\n"
         "    try:\n"
         "        __import__(name)\n"
-        "    except MissingExtraError as error:\n"
+        "    except MissingPackageError as error:\n"
         "        print(error)\n"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -252,7 +252,7 @@ except ImportError as error:
     print(type(error).__name__, error)
 """
     done = run(tmp_path, "-c", code)
-    wanted = "MissingExtraError opentelemetry is not installed: pip install 'reticent[otel]'\n"
+    wanted = "MissingPackageError opentelemetry is not installed: pip install 'reticent[otel]'\n"
     assert (done.stdout, done.stderr) == (wanted, "")
 
 

@@ -7,6 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+import reticent_paper
 from reticent_paper import EXPERIMENTS, Experiment
 from reticent_paper.__main__ import reproduce
 from reticent_paper.claims import Claim, Result, Table, Verdict
@@ -27,7 +28,7 @@ def asked(monkeypatch):
             return Result(self.name, self.name.title(), "", (Table("t", "T", ("a",), ((1,),)),), (), claims)
 
     quick = tuple(Quick(own.name, own.function, own.about) for own in EXPERIMENTS)
-    monkeypatch.setattr(paper, "EXPERIMENTS", quick)
+    monkeypatch.setattr(reticent_paper, "EXPERIMENTS", quick)
     return settings
 
 

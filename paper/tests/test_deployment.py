@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from reticent.cli import command
 from reticent.plan import Plan
+from reticent_collector.cli.root import reticent as command
 from reticent_lab.crowd import Draws
 from reticent_lab.fleet import VectorisedFleet
 from reticent_paper import deployment
@@ -34,7 +34,7 @@ def plan():
 
 
 def test_the_plan_passes_the_check():
-    done = CliRunner().invoke(command(), ["plan", "check", str(deployment.EXAMPLE), "--json"])
+    done = CliRunner().invoke(command, ["plan", "check", str(deployment.EXAMPLE), "--json"])
     assert done.exit_code == 0, done.output
 
 

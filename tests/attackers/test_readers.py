@@ -24,10 +24,10 @@ import pyarrow
 import pytest
 from click.testing import CliRunner
 
-from reticent.cli import command
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_json
 from reticent_collector import dashboard
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import HistogramCounts, MeanCounts, count_reports
 from reticent_collector.estimates import estimate
 from reticent_collector.http import Collector
@@ -457,11 +457,11 @@ def test_every_form_of_an_answer_says_that_a_figure_is_withheld(tools: Any, tmp_
         assert words in service.get("/plans/watched").body.decode()
         assert "No estimate yet" in service.get("/plans/watched/metrics/who").body.decode()
     for command_line in (["estimate", "--every", "round"], ["rounds"]):
-        printed = CliRunner().invoke(command(), [*command_line, "--store", url])
+        printed = CliRunner().invoke(command, [*command_line, "--store", url])
         assert printed.exit_code == 0
         assert words in printed.output
     exported = tmp_path / "estimates.csv"
-    printed = CliRunner().invoke(command(), ["export", str(exported), "--store", url])
+    printed = CliRunner().invoke(command, ["export", str(exported), "--store", url])
     assert printed.output.startswith("0 estimates written")
 
 

@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 from tests.shared.collectors import make_reports
 
 from reticent import Device
-from reticent.cli import command
 from reticent.device import Policy
 from reticent.plan import Plan
 from reticent.reports import to_ndjson
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.stores import Layout, RoundKey, create_key, open_store
 from reticent_lab.fleet import SdkFleet
 
@@ -31,7 +31,7 @@ Run = Callable[..., Result]
 @pytest.fixture
 def run() -> Run:
     def invoke(*arguments: object, answer: str | None = None) -> Result:
-        return CliRunner().invoke(command(), [str(argument) for argument in arguments], input=answer)
+        return CliRunner().invoke(command, [str(argument) for argument in arguments], input=answer)
 
     return invoke
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from reticent.cli import command
+from reticent_collector.cli.root import reticent as command
 
 FREE = ("--listen", "127.0.0.1:0")
 STORE = ("--store", "sqlite:///reticent.db")
@@ -157,7 +157,7 @@ def test_a_bucket_needs_its_package(run: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_every_verb_was_made_to_fail() -> None:
-    assert {str(arguments[0]) for arguments, _, _ in FAILURES} >= set(command().commands) - {"doctor"}
+    assert {str(arguments[0]) for arguments, _, _ in FAILURES} >= set(command.commands) - {"doctor"}
 
 
 def test_nothing_to_show_is_said(run: Any, tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import click
 import pytest
 
-from reticent.cli import command, output
+from reticent_collector.cli import output
 from reticent_collector.cli.relay import relay
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.cli.serve import serve
 
 STORE = ("--store", "sqlite:///reticent.db")
@@ -168,7 +169,7 @@ def test_what_is_wrong_in_the_file_is_named(run: Any, folder: Path, text: str, m
 
 
 def test_each_verb_that_shows_progress_can_be_quiet() -> None:
-    group = command()
+    group = command
     for name in ("audit", "count", "ingest", "simulate"):
         verb = group.commands[name]
         assert any("--quiet" in option.opts for option in verb.params if isinstance(option, click.Option))

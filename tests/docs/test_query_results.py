@@ -17,8 +17,8 @@ import yaml
 from click.testing import CliRunner
 from tests.shared.postgres import PostgresServer
 
-from reticent.cli import command
 from reticent.plan import Plan
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.results import Results, write_results
 from reticent_collector.stores import Layout, RoundKey, open_store
 
@@ -112,7 +112,7 @@ def test_sqlite(folder: Path, place: int) -> None:
 @pytest.mark.parametrize("place", places("duckdb"))
 def test_duckdb(folder: Path, place: int) -> None:
     arguments = ["export", str(folder / "weeks.parquet"), "--every", "week", "--by", "os"]
-    done = CliRunner().invoke(command(), [*arguments, "--store", f"sqlite:///{folder / 'reticent.db'}"])
+    done = CliRunner().invoke(command, [*arguments, "--store", f"sqlite:///{folder / 'reticent.db'}"])
     assert done.exit_code == 0, done.output
     text = (
         query(place)

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from playwright.sync_api import Page, expect
 from tests.shared.browsers import chromium, needs_chromium
 
-from reticent.cli import command
+from reticent_collector.cli.root import reticent as command
 
 pytestmark = needs_chromium
 
@@ -27,9 +27,9 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
     plan = str(files("reticent_lab").joinpath("demo.toml"))
     store = f"sqlite:///{folder / 'collector.db'}"
     demo = ["demo", "--once", "--port", "0", "--devices", "500", "--rounds", "4", "--keep", str(folder)]
-    assert CliRunner().invoke(command(), demo).exit_code == 0
+    assert CliRunner().invoke(command, demo).exit_code == 0
     reader, ingest = (
-        CliRunner().invoke(command(), ["keys", "create", "--store", store, "--role", role]).stdout.strip()
+        CliRunner().invoke(command, ["keys", "create", "--store", store, "--role", role]).stdout.strip()
         for role in ("reader", "ingest")
     )
     tool = Path(sys.executable).with_name("reticent")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from operator import add
 from typing import TYPE_CHECKING
 
-from reticent.errors import MissingExtraError, ParameterError, ReportError
+from reticent.errors import ParameterError, ReportError
 from reticent.mechanisms import COHORTS
 from reticent.plan import Metric, Plan
 from reticent.reports import Report, answers_asked
@@ -263,10 +263,7 @@ def count_arrays(
     >>> count_arrays(plan, None, np.array([[0x80], [0x00], [0x80]], dtype=np.uint8))
     {'minutes': MeanCounts(reports=3, ones=2)}
     """
-    try:
-        import numpy as np
-    except ImportError as missing:
-        raise MissingExtraError("estimates", "numpy") from missing
+    import numpy as np
 
     if bits.dtype != np.uint8 or bits.ndim != 2 or bits.shape[1] != plan.report_bytes:
         raise ParameterError("bits", f"uint8[n, {plan.report_bytes}]", f"{bits.dtype}{list(bits.shape)}")

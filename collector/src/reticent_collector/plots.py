@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from reticent.errors import MissingExtraError
+from reticent.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,7 +95,7 @@ def _look() -> Any:
     try:
         from matplotlib import rc_context
     except ImportError as missing:
-        raise MissingExtraError("lab", missing.name or "matplotlib") from None
+        raise MissingPackageError("reticent-lab", missing.name or "matplotlib") from None
     return rc_context(_LOOK)  # type: ignore[arg-type]
 
 

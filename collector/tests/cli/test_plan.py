@@ -10,7 +10,7 @@ import mpmath
 import pytest
 from click.testing import CliRunner, Result
 
-from reticent.cli import command
+from reticent_collector.cli.root import reticent as command
 
 HEAD = '[plan]\nname = "p"\nversion = 1\nround = "6h"\nowner = "o"\nexpires = 2099-01-01\n'
 COUNTER = 'kind = "mean"\nunit = "second"\nmax_value = 21600\nepsilon = 1\nflip = 0.2\n'
@@ -23,7 +23,7 @@ def counters(count: int) -> str:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(command(), [str(argument) for argument in arguments])
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
 def check(folder: Path, text: str, *options: object) -> tuple[int, dict[str, Any]]:

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 from pyarrow import parquet
 
-from reticent.cli import command
 from reticent.plan import Plan
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import count_reports
 from reticent_collector.estimates import estimate
 from reticent_collector.stores import Layout, RoundKey, open_store
@@ -27,7 +27,7 @@ VALUES = np.random.default_rng(1).integers(0, 21600, 300).tolist()
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(command(), [str(argument) for argument in arguments])
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

@@ -254,9 +254,9 @@ def test_counting_needs_the_standard_library_alone() -> None:
 def test_arrays_without_numpy_say_what_to_install() -> None:
     code = (
         "import sys; sys.modules['numpy'] = None\n"
-        "from reticent.errors import MissingExtraError\n"
+        "from reticent.errors import MissingPackageError\n"
         "from reticent_collector.counts import count_arrays\n"
         "try: count_arrays(None, None, None)\n"
-        "except MissingExtraError as error: print(error)"
+        "except MissingPackageError as error: print(error)"
     )
     assert run(code).strip() == "numpy is not installed: pip install 'reticent[estimates]'"

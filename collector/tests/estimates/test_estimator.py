@@ -192,9 +192,9 @@ def test_the_expected_value_is_the_truth_in_rationals(steps: int, gamma: Fractio
 def test_without_the_extra_it_says_what_to_install(module: str) -> None:
     code = (
         f"import sys; sys.modules[{module!r}] = None\n"
-        "from reticent.errors import MissingExtraError\n"
+        "from reticent.errors import MissingPackageError\n"
         "try: import reticent_collector.estimates\n"
-        "except MissingExtraError as error: print(error)"
+        "except MissingPackageError as error: print(error)"
     )
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
     assert run.stdout.strip() == f"{module} is not installed: pip install 'reticent[estimates]'"

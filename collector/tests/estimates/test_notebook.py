@@ -17,7 +17,7 @@ matplotlib = pytest.importorskip("matplotlib")
 
 from matplotlib.figure import Figure  # noqa: E402
 
-from reticent.errors import MissingExtraError, ParameterError  # noqa: E402
+from reticent.errors import MissingPackageError, ParameterError  # noqa: E402
 from reticent.mechanisms import Buckets, DBitFlip, OneBitMean  # noqa: E402
 from reticent.plan import Metric  # noqa: E402
 from reticent_collector.counts import HistogramCounts, MeanCounts  # noqa: E402
@@ -155,7 +155,7 @@ def test_without_matplotlib_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(
-        MissingExtraError, match=r"matplotlib is not installed: pip install 'reticent\[lab\]'"
+        MissingPackageError, match=r"matplotlib is not installed: pip install 'reticent\[lab\]'"
     ):
         draw()
 

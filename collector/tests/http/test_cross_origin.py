@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from tests.shared.collectors import BARE, Answer, Service, in_thread, make_reports
 
-from reticent.cli import command
 from reticent.plan import Plan
 from reticent.reports import to_json
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.http import Collector
 from reticent_collector.stores import open_store
 
@@ -77,6 +77,6 @@ def test_requests_without_an_origin_are_answered_as_ever(service: Service) -> No
 )
 def test_an_origin_is_a_scheme_and_a_host(origin: str) -> None:
     arguments = ["serve", "examples/plan.toml", "--store", "memory:", "--allow-origin", origin]
-    done = CliRunner().invoke(command(), arguments)
+    done = CliRunner().invoke(command, arguments)
     assert done.exit_code == 2
     assert "expected an origin such as https://app.example.org, without a path" in done.stderr

@@ -16,9 +16,9 @@ from click.testing import CliRunner
 from starlette.datastructures import URL
 from starlette.requests import Request
 
-from reticent.cli import command
 from reticent.plan import Plan
 from reticent_collector import dashboard
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import ABOUT
 from reticent_collector.http import Collector, Readers
 from reticent_collector.results import Results
@@ -308,7 +308,7 @@ def test_other_refusals_have_pages_too(published: tuple[Any, Place], monkeypatch
 def test_a_plan_that_is_not_served_cannot_be_public(tmp_path: Any, tools: Any) -> None:
     (tmp_path / "plan.toml").write_text(tools.usage())
     options = ["--store", f"sqlite:///{tmp_path / 'x.db'}", "--listen", "127.0.0.1:0", "--public", "nope"]
-    result = CliRunner().invoke(command(), ["serve", str(tmp_path / "plan.toml"), *options])
+    result = CliRunner().invoke(command, ["serve", str(tmp_path / "plan.toml"), *options])
     assert result.exit_code == 1
     assert "--public nope" in result.output
     assert "app-usage" in result.output

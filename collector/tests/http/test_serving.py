@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from reticent.cli import command
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import to_json, to_ndjson
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.http import Collector
 from reticent_collector.stores import Appended, RoundKey, open_store
 
@@ -40,7 +40,7 @@ def plan_file(tmp_path: Path, tools: Any) -> str:
 
 def refused(*arguments: str) -> str:
     """What `reticent serve` says when it does not start; tests/cli/test_errors.py has more such cases."""
-    done = CliRunner().invoke(command(), ["serve", *arguments])
+    done = CliRunner().invoke(command, ["serve", *arguments])
     assert done.exit_code == 1
     return done.stderr
 
@@ -91,7 +91,7 @@ def test_without_keys_it_serves_this_machine_alone(
 
 def test_a_rate_below_one_report_a_second_is_refused(plan_file: str, tmp_path: Path) -> None:
     arguments = ["serve", plan_file, "--store", f"sqlite:///{tmp_path}/s.db", "--rate", "0.5"]
-    done = CliRunner().invoke(command(), arguments)
+    done = CliRunner().invoke(command, arguments)
     assert done.exit_code == 2
     assert "expected 0 or at least 1 report a second, got 0.5." in done.stderr
 

@@ -21,7 +21,7 @@ from collector.tests.http.test_restarts import der, presented
 from tests.shared.clients import MANY, at_work, check_all_counted
 from tests.shared.collectors import Service, make_certificate, make_keys, make_reports, usage
 
-from reticent.cli import command
+from reticent_collector.cli.root import reticent as command
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="asks /proc about another process")
 pytestmark = LINUX
@@ -175,7 +175,7 @@ def test_one_process_writes_a_sqlite_file(tmp_path: Path, url: str) -> None:
         "--workers",
         "2",
     ]
-    done = CliRunner().invoke(command(), arguments)
+    done = CliRunner().invoke(command, arguments)
     assert done.exit_code == 1
     assert "--workers 2: one process writes a SQLite file." in done.stderr
     assert "postgresql:// or lake://" in done.stderr

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from reticent.cli import command
 from reticent.errors import ParameterError
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.reports import Report
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import HistogramCounts, MeanCounts
 from reticent_collector.estimates import Estimate, HistogramEstimate, average, difference, estimate
 from reticent_collector.results import Change, Result, Results, is_clear, span_of, unix_seconds, usual_every
@@ -437,7 +437,7 @@ def test_the_commands_show_days_with_their_changes_and_pick_dates(tmp_path: Path
     store.close()
 
     def run(*arguments: str, code: int = 0) -> str:
-        outcome = CliRunner().invoke(command(), [*arguments, "--store", url], env={"COLUMNS": "200"})
+        outcome = CliRunner().invoke(command, [*arguments, "--store", url], env={"COLUMNS": "200"})
         assert outcome.exit_code == code, outcome.output
         return outcome.output
 

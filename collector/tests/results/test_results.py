@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from reticent.cli import command
 from reticent.errors import ParameterError
 from reticent.plan import Plan
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import count_reports
 from reticent_collector.estimates import average, estimates_to_frame
 from reticent_collector.http import Health, render_metrics
@@ -199,7 +199,7 @@ def test_the_commands_show_windows_and_rounds(tmp_path: Path) -> None:
     store.close()
 
     def run(*arguments: str) -> str:
-        outcome = CliRunner().invoke(command(), [*arguments, "--store", url], env={"COLUMNS": "200"})
+        outcome = CliRunner().invoke(command, [*arguments, "--store", url], env={"COLUMNS": "200"})
         assert outcome.exit_code == 0, outcome.output
         return outcome.output
 

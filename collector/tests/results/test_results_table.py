@@ -16,10 +16,10 @@ import pytest
 from click.testing import CliRunner
 from tests.shared.postgres import PostgresServer
 
-from reticent.cli import command
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.columns import COLUMNS
 from reticent_collector.dashboard.points import PointReader
 from reticent_collector.estimates import estimates_to_frame
@@ -317,7 +317,7 @@ def test_check_finds_what_is_not_as_the_counts_say_and_rebuild_makes_it_so(tmp_p
     address = f"sqlite:///{tmp_path / 'store.db'}"
 
     def run(*arguments: str) -> tuple[int, dict[str, Any]]:
-        outcome = CliRunner().invoke(command(), ["store", *arguments, "--store", address, "--json"])
+        outcome = CliRunner().invoke(command, ["store", *arguments, "--store", address, "--json"])
         return outcome.exit_code, json.loads(outcome.stdout)
 
     with closing(open_store(address)) as store:

@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.shared.collectors import BARE, in_thread, make_reports, usage
 
-from reticent.cli import command
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report, to_ndjson
 from reticent_collector import dashboard
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.http import Collector
 from reticent_collector.stores import Appended, DamagedError, Layout, RoundKey, RoundStore, Seen
 from reticent_collector.testing import Bench
@@ -32,7 +32,7 @@ def store(bench: Bench) -> RoundStore:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(command(), [str(argument) for argument in arguments])
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
 def execute(store: RoundStore[Any], *statements: str) -> list[Any]:

@@ -10,7 +10,7 @@ The exceptions reticent raises on purpose.
     ├── StoreError         a collector's store that cannot be opened, read or written now
     ├── UnreachableError   a running collector that does not answer, or not as one (reticent_collector.http)
     ├── BatchTooLargeError a batch that a running collector does not take at once (reticent_collector.http)
-    ├── MissingExtraError  a part of reticent whose optional dependency is not installed
+    ├── MissingPackageError  a package that a part of reticent needs is not installed
     ├── ValuesError        a file of values that cannot be read (reticent_lab.fleet)
     ├── SendError          a collector that does not take a fleet's reports (reticent_lab.fleet)
     ├── FrameError         a frame that does not hold reports on a plan (reticent_lake.frames)
@@ -100,13 +100,13 @@ class StoreError(ReticentError):
     """A store cannot be opened, read or written now; what was not acknowledged can be retried."""
 
 
-class MissingExtraError(ReticentError, ImportError):
+class MissingPackageError(ReticentError, ImportError):
     """
-    An optional part is not installed.
+    A package that a part of reticent needs is not installed; `package` is what to ask pip for.
 
-    >>> str(MissingExtraError("estimates", "numpy"))
-    "numpy is not installed: pip install 'reticent[estimates]'"
+    >>> str(MissingPackageError("reticent-collector[postgres]", "psycopg"))
+    "psycopg is not installed: pip install 'reticent-collector[postgres]'"
     """
 
-    def __init__(self, extra: str, module: str) -> None:
-        super().__init__(f"{module} is not installed: pip install 'reticent[{extra}]'")
+    def __init__(self, package: str, module: str) -> None:
+        super().__init__(f"{module} is not installed: pip install '{package}'")

@@ -15,16 +15,16 @@ from click.testing import CliRunner, Result
 from tests.shared.page_checks import check_page
 
 from reticent import Device
-from reticent.cli import command
 from reticent.cli.device import main
 from reticent.device import Policy
+from reticent_collector.cli.root import reticent as command
 
 ROOT = Path(__file__).parents[3]
 PLAN = ROOT / "examples" / "plan.toml"
 
 
 def run(*arguments: object, answer: str | None = None) -> Result:
-    return CliRunner().invoke(command(), ["device", *(str(argument) for argument in arguments)], input=answer)
+    return CliRunner().invoke(command, ["device", *(str(argument) for argument in arguments)], input=answer)
 
 
 @pytest.fixture

@@ -11,17 +11,14 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from reticent.errors import MissingExtraError, ParameterError
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from scipy.stats import binom
+
+from reticent.errors import ParameterError
 from reticent.mechanisms import Channel, Flip, Mechanism
 from reticent.privacy import change_odds, compose, upward
-
-try:
-    import numpy as np
-    from numpy.typing import NDArray
-    from scipy.special import logsumexp
-    from scipy.stats import binom
-except ImportError as missing:
-    raise MissingExtraError("estimates", missing.name or "numpy") from None
 
 Floats = NDArray[np.float64]
 

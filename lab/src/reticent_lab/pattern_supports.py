@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from reticent.errors import MissingExtraError, ParameterError
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-try:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
-except ImportError as missing:
-    raise MissingExtraError("estimates", missing.name or "numpy") from None
+from reticent.errors import ParameterError
 
 LONELY = 2  # a pattern that at most so many devices share is a lonely one (§3.2.2)
 

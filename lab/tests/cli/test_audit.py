@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from reticent.cli import command
+from reticent_collector.cli.root import reticent as command
 
 PLAN = """
 [plan]
@@ -62,7 +62,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(command(), ["audit", *(str(argument) for argument in arguments)])
+    return CliRunner().invoke(command, ["audit", *(str(argument) for argument in arguments)])
 
 
 SMALL = ("--reports", 5000, "--sdk-devices", 2, "--rounds", 2)

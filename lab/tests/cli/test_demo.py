@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from reticent.cli import command
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.stores import open_store
 from reticent_lab.demo import Demo
 from reticent_lab.fleet import VectorisedFleet
@@ -19,7 +19,7 @@ from reticent_lab.fleet import VectorisedFleet
 
 def demo(*options: str) -> click.testing.Result:
     return CliRunner().invoke(
-        command(), ["demo", "--once", "--port", "0", "--devices", "2000", "--rounds", "2", *options]
+        command, ["demo", "--once", "--port", "0", "--devices", "2000", "--rounds", "2", *options]
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from reticent.cli import command
+from reticent_collector.cli.root import reticent as command
 
 ROOT = Path(__file__).parents[3]
 MEAN = "--range 21600 --devices 100000 --unit second --name editor_seconds"
@@ -18,7 +18,7 @@ SHARES = "--range 24 --devices 300000 --kind histogram --buckets 32 --name hours
 
 
 def run(arguments: str) -> Result:
-    return CliRunner().invoke(command(), ["design", *arguments.split()])
+    return CliRunner().invoke(command, ["design", *arguments.split()])
 
 
 def answer(arguments: str) -> dict[str, Any]:
@@ -55,13 +55,13 @@ def test_plan_check_says_the_same_of_the_plan_that_is_written(arguments: str, tm
     Path(path).write_text(found["plan"])
     options = re.search(r"#   reticent plan check \S+ (.*)", found["plan"])
     assert options
-    checked = CliRunner().invoke(command(), ["plan", "check", path, *options[1].split(), "--json"])
+    checked = CliRunner().invoke(command, ["plan", "check", path, *options[1].split(), "--json"])
     assert checked.exit_code == 0
     metric = json.loads(checked.stdout)["metrics"][name]
     assert metric["loss"] == found["chosen"]["loss"]
     assert metric["half_width"] == found["chosen"]["half_width"]
     assert metric["mechanism"] == found["chosen"]["mechanism"]
-    shown = CliRunner().invoke(command(), ["plan", "check", path, *options[1].split()]).output
+    shown = CliRunner().invoke(command, ["plan", "check", path, *options[1].split()]).output
     card, widths = shown.split("Expected accuracy")
     chosen = row(run(arguments).output, "chosen")
     losses = row(card, name)
@@ -305,7 +305,7 @@ def test_a_name_cannot_smuggle_anything_into_the_plan(tmp_path: Path) -> None:
         "--out",
         str(tmp_path),
     ]
-    assert CliRunner().invoke(command(), ["design", *arguments]).exit_code == 2
+    assert CliRunner().invoke(command, ["design", *arguments]).exit_code == 2
     assert list(tmp_path.iterdir()) == []
 
 
@@ -313,7 +313,7 @@ def test_a_name_cannot_smuggle_anything_into_the_plan(tmp_path: Path) -> None:
 def test_plan_check_points_here_when_a_half_width_is_poor(devices: int, hinted: bool) -> None:
     """±0.361 of 1 with 1,000 devices and ±0.0361 with a hundred times as many."""
     path = str(ROOT / "examples" / "plan.toml")
-    output = CliRunner().invoke(command(), ["plan", "check", path, "--devices", str(devices)]).output
+    output = CliRunner().invoke(command, ["plan", "check", path, "--devices", str(devices)]).output
     assert ("reticent design helps" in output) == hinted
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from reticent.cli import command
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.estimates import estimate
 from reticent_lab.fleet import POPULATIONS
 
@@ -21,7 +21,7 @@ PLAN = str(Path(__file__).parents[3] / "examples" / "plan.toml")
 
 
 def run(*options: str) -> Result:
-    return CliRunner().invoke(command(), ["simulate", PLAN, *options])
+    return CliRunner().invoke(command, ["simulate", PLAN, *options])
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_sampled_plan_has_its_windows_and_their_loss_instead_of_people(
     plan, out = tmp_path / "sampled.toml", tmp_path / "out"
     plan.write_text(SAMPLED)
     options = ["simulate", str(plan), "--values", str(recorded), "--repetitions", "2", "--seed", "1"]
-    result = CliRunner().invoke(command(), [*options, "--out", str(out)])
+    result = CliRunner().invoke(command, [*options, "--out", str(out)])
     assert result.exit_code == 0, result.output
     assert "over all windows" in result.output
     assert "never change" not in result.output
@@ -139,7 +139,7 @@ def test_mistakes_are_named(options: tuple[str, ...], words: str) -> None:
 
 
 def test_the_help_names_every_population() -> None:
-    text = " ".join(CliRunner().invoke(command(), ["simulate", "--help"]).output.split())
+    text = " ".join(CliRunner().invoke(command, ["simulate", "--help"]).output.split())
     assert ", ".join(POPULATIONS) in text
 
 

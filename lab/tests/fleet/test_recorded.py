@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent.errors import MissingExtraError, ParameterError
+from reticent.errors import MissingPackageError, ParameterError
 from reticent_lab.fleet import Recorded, ValuesError, read_values
 
 SMALL = """individual,day,value
@@ -225,7 +225,7 @@ def test_without_pyarrow_parquet_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"reticent\[arrow\]"):
+    with pytest.raises(MissingPackageError, match=r"reticent\[arrow\]"):
         read_values(tmp_path / "some.parquet")
 
 

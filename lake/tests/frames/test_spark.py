@@ -23,9 +23,9 @@ from pyspark.sql.functions import lit
 from tests.shared.queries import expected, found
 from tests.shared.reports import PLANS, by_tags, fill, forged, make_reports, smallest
 
-from reticent.cli import command
 from reticent.errors import ReticentError
 from reticent.plan import Plan
+from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import count_reports
 from reticent_collector.stores import RoundKey, RoundStore, open_store
 from reticent_lake.frames import (
@@ -169,7 +169,7 @@ def _a_worker_is_killed_in_the_middle(cluster: Any, tmp_path: Path) -> None:
     conf = "spark.sql.files.maxPartitionBytes=64k"
     try:
         result = CliRunner().invoke(
-            command(),
+            command,
             ["count", url, "--engine", "spark", "--master", cluster.url, "--conf", conf, "--seal", "--json"],
             catch_exceptions=False,
         )
@@ -233,7 +233,7 @@ def _tallied(records: Any, plan: Plan) -> dict[Any, Any]:
 def test_a_master_that_is_not_there_is_named(tmp_path: Path) -> None:
     fill(f"lake:///{tmp_path}/lake", PLANS["segments"], make_reports(PLANS["segments"], 10, 1))
     asked = ["count", f"{tmp_path}/lake", "--engine", "spark", "--master", "nonsense://127.0.0.1:1"]
-    result = CliRunner().invoke(command(), asked)
+    result = CliRunner().invoke(command, asked)
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: spark: nonsense://127.0.0.1:1: ")
 

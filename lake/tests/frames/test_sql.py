@@ -19,11 +19,11 @@ from scipy.stats import binom
 from tests.shared.queries import expected, found, raw
 from tests.shared.reports import PLANS, forged, make_reports, smallest
 
-from reticent.cli import command
 from reticent.errors import ParameterError
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.reports import Report
+from reticent_collector.cli.root import reticent as command
 from reticent_lake.frames import DIALECTS, counting_query
 
 KINDS = Plan.from_toml(
@@ -212,11 +212,11 @@ def test_the_command_prints_it(tmp_path: Any) -> None:
     path = tmp_path / "plan.toml"
     path.write_text(KINDS.text)
     table = "read_parquet('lake/reports/*/*/*/*.parquet', hive_partitioning = true)"
-    done = CliRunner().invoke(command(), ["sql", str(path), "--table", table, "--confidence", "0.9"])
+    done = CliRunner().invoke(command, ["sql", str(path), "--table", table, "--confidence", "0.9"])
     assert done.exit_code == 0, done.output
     assert done.output == counting_query(KINDS, "duckdb", table, 0.9) + "\n"
     assert "'lake/reports/*/*/*/*.parquet'" in done.output
-    done = CliRunner().invoke(command(), ["sql", str(path), "--json", "--dialect", "snowflake"])
+    done = CliRunner().invoke(command, ["sql", str(path), "--json", "--dialect", "snowflake"])
     assert json.loads(done.output)["sql"] == counting_query(KINDS, "snowflake")
-    done = CliRunner().invoke(command(), ["sql", str(path), "--table", "a b c d"])
+    done = CliRunner().invoke(command, ["sql", str(path), "--table", "a b c d"])
     assert (done.exit_code, "table: expected a table" in done.output) == (1, True)

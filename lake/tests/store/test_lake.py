@@ -8,6 +8,7 @@ import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from reticent.reports import Report
 from reticent_collector.counts import count_reports
 from reticent_collector.stores import Appended, RoundStore, StoreGoneError, open_store
 from reticent_collector.testing import Bench, check_store
-from reticent_lake.store import Columns, LakeBackend, ObjectFiles, Part, bit_place, folder_of, read_lake
+from reticent_lake.store import Columns, LakeBackend, ObjectFiles, Part, bit_place, folder_of, open_lake
 
 _NAMES = count(1)
 
@@ -109,7 +110,7 @@ def test_another_programs_folder_stays_as_it_is(tmp_path: Path) -> None:
 )
 def test_a_lake_of_another_format_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "lake.json").write_text(text)
-    for work in (open_store, read_lake):
+    for work in (open_store, partial(open_lake, readonly=True)):
         with pytest.raises(StoreError, match=reason):
             work(f"lake:///{tmp_path}")
 
@@ -342,7 +343,7 @@ def test_reading_a_lake_changes_nothing(store: RoundStore, tmp_path: Path) -> No
     store.seal(KEY)
     store.backend.seals.close(KEY._replace(round=8))
     before = everything()
-    reader = read_lake(store.url)
+    reader = open_lake(store.url, readonly=True)
     assert reader.unsealed() == [KEY._replace(round=8)]
     assert [reader.count(KEY._replace(round=number)).reports for number in (7, 8)] == [3, 3]
     assert everything() == before

@@ -25,7 +25,7 @@ from reticent_collector.stores import (
     create_key,
     open_store,
 )
-from reticent_lake.store import LakeBackend, Part, folder_of, read_lake
+from reticent_lake.store import LakeBackend, Part, folder_of, open_lake
 
 
 @pytest.fixture
@@ -410,7 +410,7 @@ def test_what_else_is_damaged_is_said(store: RoundStore, tmp_path: Path, plan: P
     store.backend.seals.frozen(KEY._replace(round=8))
     store.add_key(create_key("admin", "", 1)[1])
     assert store.verify() == []
-    reader = read_lake(store.url)
+    reader = open_lake(store.url, readonly=True)
     document = json.loads(sealed.read_text())
     document["reports"] = 4
     sealed.write_text(json.dumps(document))

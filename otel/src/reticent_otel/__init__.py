@@ -27,24 +27,7 @@ Private telemetry for a program that is instrumented with OpenTelemetry: swap th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from reticent.errors import MissingExtraError
+from reticent_otel.exporter import PrivateMetricExporter, segment_of
 from reticent_otel.routes import Route
 
-if TYPE_CHECKING:
-    from reticent_otel.exporter import PrivateMetricExporter, segment_of
-
 __all__ = ["PrivateMetricExporter", "Route", "segment_of"]
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module 'reticent_otel' has no attribute {name!r}")
-    try:
-        from reticent_otel import exporter
-    except ModuleNotFoundError as missing:
-        if not (missing.name or "").startswith("opentelemetry"):
-            raise
-        raise MissingExtraError("otel", "opentelemetry") from missing
-    return getattr(exporter, name)

@@ -1,20 +1,18 @@
-"""`python -m paper`: the experiments of the paper, with its claims checked."""
+"""`python -m reticent_paper`: the experiments of the paper, with its claims checked."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from reticent.errors import MissingExtraError
 from reticent_collector.cli.options import input_file
-from reticent_collector.cli.output import as_json, console, plain_faults, print_json
+from reticent_collector.cli.output import Verb, as_json, console, print_json
 from reticent_paper import ALL, EXPERIMENTS, Experiment, run
 from reticent_paper.claims import DAY, Run, Setting, Verdict
 
@@ -26,16 +24,7 @@ COLOURS = {
 }
 
 
-class Reproduce(click.Command):
-    """Errors are told as by the verbs of `reticent`."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the experiments."""
-        with plain_faults():
-            return super().invoke(ctx)
-
-
-@click.command(cls=Reproduce)
+@click.command(cls=Verb)
 @click.argument("names", nargs=-1, required=True, metavar="NAME...",
                 type=click.Choice([*(experiment.name for experiment in EXPERIMENTS), ALL]))  # fmt: skip
 @click.option("--out", "folder", required=True, metavar="DIR", help="Write the report there.",
@@ -69,19 +58,15 @@ def reproduce(
 
     \b
     Example:
-      python -m paper all --out reproduction
-      python -m paper fig3 tables --devices 100000 --out quick
+      python -m reticent_paper all --out reproduction
+      python -m reticent_paper fig3 tables --devices 100000 --out quick
 
     Exit code 0 also when claims do not hold: that is a finding. A folder with other files in it is not
     written to.
     """
-    try:
-        from reticent_lab.fleet import read_values
-        from reticent_paper import report
-    except ModuleNotFoundError as missing:
-        if missing.name == "jinja2":
-            raise  # it comes with another extra than the rest, which `plain_faults` names
-        raise MissingExtraError("lab", missing.name or "numpy") from None
+    from reticent_lab.fleet import read_values
+    from reticent_paper import report
+
     report.check_folder(folder)
     setting = Setting(seed=seed, repetitions=repetitions)
     if devices is not None:

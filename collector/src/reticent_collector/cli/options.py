@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from reticent_collector.http import Client
     from reticent_collector.stores import RoundStore
-    from reticent_lab.fleet import Recorded
 
 Decorator = Callable[[Any], Any]
 
@@ -89,21 +88,6 @@ def take_standard_input() -> None:
     if meta.setdefault("reticent.standard_input", False):
         raise click.UsageError("- is standard input, which can be read once: give one - only.")
     meta["reticent.standard_input"] = True
-
-
-def recorded_values(file: str) -> Recorded:
-    """The values in a file, or on standard input."""
-    from reticent_lab.fleet import ValuesError, read_values
-
-    try:
-        return read_values(standard_input() if file == "-" else file)
-    except ValuesError as error:
-        if "columns" not in str(error) or "Hint: " in str(error):
-            raise
-        raise ReticentError(
-            f"{error}\n  Hint: a file has the columns individual, day, value; or a row per individual with a column "
-            "per day; or one column of values"
-        ) from error
 
 
 class _InputFile(click.Path):

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from reticent.cli.device import FOUND_PROBLEMS, json_text
-from reticent.errors import MissingExtraError, ReticentError
+from reticent.errors import MissingPackageError, ReticentError
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
@@ -106,7 +106,7 @@ def plain_faults() -> Iterator[None]:
         extra = extra_of(error.name or "")
         if extra is None:
             raise
-        raise click.ClickException(str(MissingExtraError(extra, str(error.name)))) from error
+        raise click.ClickException(str(MissingPackageError(extra, str(error.name)))) from error
     except BrokenPipeError:
         raise  # the reader closed the pipe; click ends quietly
     except OSError as error:
@@ -117,6 +117,37 @@ def plain_faults() -> Iterator[None]:
     except KeyboardInterrupt:
         click.echo("Stopped.", err=True)
         raise SystemExit(130) from None  # 128 and the number of the signal, as shells count
+
+
+class _Plain:
+    """Failures in plain words, wherever a verb is run from; the same look of --help for all verbs."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        settings["context_settings"] = {
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": 100,
+            **(settings.get("context_settings") or {}),
+        }
+        super().__init__(*arguments, **settings)
+
+    def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
+        """Read the arguments."""
+        with plain_faults():
+            context: click.Context = super().make_context(*arguments, **settings)  # type: ignore[misc]
+        return context
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it."""
+        with plain_faults():
+            return super().invoke(ctx)  # type: ignore[misc]
+
+
+class Verb(_Plain, click.Command):
+    """A command of `reticent`."""
+
+
+class VerbGroup(_Plain, click.Group):
+    """A command of `reticent` that has commands of its own."""
 
 
 def make_folder(folder: Path | None) -> None:

@@ -18,7 +18,16 @@ from reticent.plan import Answers, Metric, Plan, PrivacyCard, Problem, privacy_c
 from reticent.plan.card import duration, share
 from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, Losses, printed
 from reticent_collector.cli.options import confidence_option, input_file
-from reticent_collector.cli.output import as_json, console, counted, figure, found_problems, print_json, table
+from reticent_collector.cli.output import (
+    VerbGroup,
+    as_json,
+    console,
+    counted,
+    figure,
+    found_problems,
+    print_json,
+    table,
+)
 from reticent_collector.plans import diff as diff_plans
 from reticent_collector.plans import export_plan, lint, lint_succession, plan_tracking
 
@@ -27,7 +36,7 @@ POOR = 0.05
 """A half-width above this part of the range suggests another design."""
 
 
-@click.group(short_help="Check, compare or export plans.")
+@click.group(cls=VerbGroup, short_help="Check, compare or export plans.")
 def plan() -> None:
     """Check a plan before it ships, compare two versions, or write one for other devices."""
 

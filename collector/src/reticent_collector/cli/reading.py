@@ -19,7 +19,7 @@ from click.core import ParameterSource
 
 from reticent.cli import options
 from reticent.errors import ReticentError
-from reticent_collector.cli.output import as_json, date_and_time, show, table
+from reticent_collector.cli.output import Verb, as_json, date_and_time, show, table
 from reticent_collector.columns import unix_seconds
 from reticent_collector.counts import ABOUT
 from reticent_collector.figures import Unit
@@ -45,7 +45,7 @@ NO_REPORTS = "Devices send reports to reticent serve; reticent ingest takes them
 LATER = "After its grace a round is sealed, and all its reports are shown if they are enough."
 
 
-@click.command(short_help="List the rounds of a store, or seal them.")
+@click.command(cls=Verb, short_help="List the rounds of a store, or seal them.")
 @options.source_options
 @options.plan_option
 @click.option(
@@ -110,7 +110,7 @@ def rounds(
     )
 
 
-@click.command(short_help="Show estimates with their intervals and changes.")
+@click.command(cls=Verb, short_help="Show estimates with their intervals and changes.")
 @options.selection_options(default=10, show_default=True)
 @as_json
 def estimate(store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any) -> None:
@@ -190,7 +190,7 @@ def _about(row: dict[str, Any]) -> tuple[Any, ...]:
     return (*(row[name] for name in ("version", "metric", "start_time")), *sorted(row["segment"].items()))
 
 
-@click.command()
+@click.command(cls=Verb, short_help="Write estimates as a table.")
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @options.selection_options()
 @as_json

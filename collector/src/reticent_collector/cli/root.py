@@ -1,83 +1,82 @@
-"""The `reticent` command with all its verbs."""
+"""All installed verbs as one click group: what completion, the reference and tests look at."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class, shell_complete
 
-from reticent.cli.device import group as device_group
-from reticent_collector.cli.doctor import doctor
-from reticent_collector.cli.ingest import ingest
-from reticent_collector.cli.output import as_json, plain_faults, show
-from reticent_collector.cli.plan import plan
-from reticent_collector.cli.reading import estimate, export, rounds
-from reticent_collector.cli.relay import relay
-from reticent_collector.cli.serve import serve
-from reticent_collector.cli.store import keys, store
-from reticent_lab.cli.audit import audit
-from reticent_lab.cli.demo import demo
-from reticent_lab.cli.design import design
-from reticent_lab.cli.simulate import simulate
-from reticent_lake.cli.count import count
-from reticent_lake.cli.sql import sql
-from reticent_otel.cli import agent
+from reticent.cli import added_verbs, device
+from reticent_collector.cli.output import Verb, as_json, show
 
 
 class Verbs(click.Group):
-    """Turns failures into a line or two on standard error, and an exit code."""
+    """Imports a verb when it is used."""
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb."""
-        with plain_faults():
-            return super().invoke(ctx)
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs of all packages that are installed here."""
+        return sorted(["device", *added_verbs()])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb of this name."""
+        if cmd_name == "device":
+            return device_verbs
+        verbs: dict[str, Any] = added_verbs()
+        return verbs[cmd_name]() if cmd_name in verbs else None
 
 
-@click.group(
-    cls=Verbs,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    commands=[
-        agent,
-        audit,
-        count,
-        demo,
-        design,
-        device_group(),
-        doctor,
-        estimate,
-        export,
-        ingest,
-        keys,
-        plan,
-        relay,
-        rounds,
-        serve,
-        simulate,
-        sql,
-        store,
-    ],
+class DeviceVerbs(click.Command):
+    """`reticent device …`, which reads its arguments itself."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs of a device, then files and the options of the verb."""
+        given: Sequence[str] = ctx.params.get("arguments") or ()
+        if not given:
+            words = list(device.VERBS)
+        elif given[0] in device.VERBS and incomplete.startswith("-"):
+            words = [option.name for option in (*device.VERBS[given[0]].options, device.JSON)]
+        elif given[0] in device.VERBS and len(given) > 1:
+            words = list(device.VERBS[given[0]].choices)
+        else:
+            return [CompletionItem(incomplete, type="file")]
+        return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+
+@click.command(
+    "device",
+    cls=DeviceVerbs,
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+    short_help="Show what a device sends, and choose whether it may.",
 )
-@click.version_option(package_name="reticent", prog_name="reticent")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def device_verbs(arguments: tuple[str, ...]) -> None:
+    """Show what a device sends, and choose whether it may."""
+    code = device.main(arguments)
+    if code:
+        raise SystemExit(code)
+
+
+@click.group(cls=Verbs)
 def reticent() -> None:
-    """
-    Private telemetry for counters.
-
-    A device answers with noisy bits; bits add up to counts; debiased counts are estimates.
-
-    \b
-    Start here:
-      reticent demo                                   collector, fleet and dashboard on this machine
-      reticent plan check plan.toml --devices 100000  what a plan costs and how accurate it is
-      reticent simulate plan.toml --values usage.csv  the plan on your own data
-      reticent serve plan.toml --store sqlite:///reticent.db
-      reticent doctor --store sqlite:///reticent.db   what to fix on this machine
-
-    Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 a check found problems, 130 stopped by Ctrl-C.
-    """
+    """Private telemetry for counters."""
 
 
-@reticent.command(short_help="Print the script for completion in a shell.")
+class Completion(Verb):
+    """Answers the shell when it asks for completions, which the variable of click's scripts tells."""
+
+    def main(self, *arguments: Any, **settings: Any) -> Any:
+        """Complete a word, or print the script."""
+        instruction = os.environ.get("_RETICENT_COMPLETE")
+        if instruction:
+            raise SystemExit(shell_complete(reticent, {}, "reticent", "_RETICENT_COMPLETE", instruction))
+        return super().main(*arguments, **settings)
+
+
+@click.command(cls=Completion, short_help="Print the script for completion in a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @as_json
 def completion(shell: str, as_json: bool) -> None:

@@ -28,7 +28,7 @@ from reticent_collector.cli.options import (
     together,
     variables,
 )
-from reticent_collector.cli.output import plain_faults
+from reticent_collector.cli.output import Verb, plain_faults
 
 if TYPE_CHECKING:
     from reticent_collector.http import Worker
@@ -130,7 +130,7 @@ def address(host: str, port: int, tls: object) -> str:
     return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-class Configured(click.Command):
+class Configured(Verb):
     """A value that came from the settings file is refused with the file and the setting, not with an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -161,7 +161,7 @@ def server_options(listen: str) -> Decorator:
 
 
 @variables("RETICENT")
-@click.command(short_help="Take reports, seal rounds, show estimates.", cls=Configured)
+@click.command(cls=Configured, short_help="Take reports, seal rounds, show estimates.")
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, envvar="RETICENT_PLANS", type=input_file)
 @click.option("--config", is_eager=True, expose_value=False, callback=_config,
               type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",

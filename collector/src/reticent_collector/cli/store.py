@@ -12,6 +12,7 @@ import click
 from reticent.errors import ReticentError, StoreError
 from reticent_collector.cli.options import check_name, opened_store, plan_option, store_option
 from reticent_collector.cli.output import (
+    VerbGroup,
     as_json,
     counted,
     date_and_time,
@@ -36,7 +37,7 @@ def _days(text: str) -> int:
     return int(number)
 
 
-@click.group(short_help="Check, back up, repair or prune a store.")
+@click.group(cls=VerbGroup, short_help="Check, back up, repair or prune a store.")
 def store() -> None:
     """Check, back up, repair or prune a store, or write its table of results."""
 
@@ -219,7 +220,7 @@ def results(store: str, rebuild: bool, quiet: bool, as_json: bool) -> None:
     show(as_json, {"store": url, "periods": written}, f"{counted(written, 'period')} written.")
 
 
-@click.group()
+@click.group(cls=VerbGroup, short_help="Create, list or revoke the keys of a collector.")
 def keys() -> None:
     """Create, list and revoke the keys of a store."""
 

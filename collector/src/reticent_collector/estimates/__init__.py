@@ -12,14 +12,6 @@ Every estimate is unbiased and carries its error; it may be negative. `clip`, `n
 `expectation_maximisation` are biased post-processing, for display.
 """
 
-from reticent.errors import MissingExtraError
-
-try:
-    import numpy as _numpy  # noqa: F401
-    import scipy.special as _special  # noqa: F401
-except ImportError as missing:
-    raise MissingExtraError("estimates", (missing.name or "numpy").partition(".")[0]) from missing
-
 from reticent_collector.estimates.cohort_balance import ALARM, Balance, RowBalance, balance, shares_of_rows
 from reticent_collector.estimates.distribution import CumulativeEstimate, Quantile, cumulative
 from reticent_collector.estimates.estimator import Estimate, HistogramEstimate, estimate

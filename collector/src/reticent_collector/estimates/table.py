@@ -15,7 +15,7 @@ from itertools import islice
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from reticent.errors import MissingExtraError, ParameterError
+from reticent.errors import MissingPackageError, ParameterError
 from reticent_collector.columns import COLUMNS, SUBJECT, segment_text, time_text
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _NUMBER = tuple(column.name for column in COLUMNS if column.name not in SUBJECT)
 _TIMES = tuple(column.name for column in COLUMNS if column.type == "timestamp")
 
 
-Figure = Any  # a `Result`, `Subject` or `Withheld` of `reticent_collector.results`, an `Estimated` of `reticent_lake.frames`
+Figure = Any  # a `Result`, `Subject` or `Withheld` of the results, an `Estimated` of `reticent_lake.frames`
 
 
 def subject_row(figure: Figure) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _module(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as missing:
-        raise MissingExtraError("arrow", name) from missing
+        raise MissingPackageError("reticent-collector[arrow]", name) from missing
 
 
 def arrow_bytes(estimates: Iterable[Figure]) -> bytes:

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from reticent.errors import MissingExtraError, ParameterError, StoreError
+from reticent.errors import MissingPackageError, ParameterError, StoreError
 from reticent.plan import Plan
 from reticent_collector.counts import ABOUT
 from reticent_collector.estimates import arrow_bytes, csv_text
@@ -185,7 +185,7 @@ class Api:
         if form == "arrow":
             try:
                 body = arrow_bytes(results.rows)
-            except MissingExtraError as error:
+            except MissingPackageError as error:
                 raise ProblemError(406, "not_acceptable", str(error)) from None
             return Response(body, media_type="application/vnd.apache.arrow.stream")
         return _lists(

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
+from reticent.mechanisms import COHORTS
+from reticent.plan import Plan
+
 MOST_SCORES = 100_000
 """Most similarities distinguished; beyond, all bits get the least flip, which matches more."""
 
@@ -91,3 +94,19 @@ def _right(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> floa
         if nobody_better <= 0:
             break
     return min(total, 1.0)
+
+
+def plan_tracking(plan: Plan, devices: int) -> Tracking:
+    """How well reports of one device can be matched across rounds, in a fleet of this size (`tracking`)."""
+    marks = math.prod(len(segment.tags) for segment in plan.segments)
+    if plan.answers.sampled:  # all but the tags is drawn again in each window
+        return tracking(devices, marks, {})
+    marks *= COHORTS if plan.uses_cohort else 1
+    noisy: dict[Fraction, int] = {}
+    for metric in plan.metrics:
+        gamma = metric.flip.probability
+        if gamma:
+            noisy[gamma] = noisy.get(gamma, 0) + metric.bits
+        else:
+            marks <<= metric.bits
+    return tracking(devices, marks, noisy)

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reticent import imported_when_used
-from reticent.errors import MissingExtraError, StoreError
-
-try:
-    import numpy as _numpy  # noqa: F401
-except ImportError as missing:
-    raise MissingExtraError("collector", "numpy") from missing
-
+from reticent.errors import MissingPackageError, StoreError
 from reticent_collector.stores.id_set import IdSet
 from reticent_collector.stores.open_round import OpenRound, Seen, Span
 from reticent_collector.stores.records import (
@@ -56,7 +50,6 @@ from reticent_collector.stores.store import (
 if TYPE_CHECKING:
     from reticent_collector.stores.postgres import PostgresBackend
     from reticent_collector.stores.sqlite import SqliteBackend
-    from reticent_lake.store import LakeBackend
 
 __all__ = [
     "FEW",
@@ -70,7 +63,6 @@ __all__ = [
     "IdSet",
     "Key",
     "Keys",
-    "LakeBackend",
     "Layout",
     "OpenRound",
     "PeriodKey",
@@ -110,7 +102,7 @@ _LAKES = ("lake:///", "lake+", "s3://", "s3a://", "gs://", "gcs://", "abfs://", 
 
 __getattr__ = imported_when_used(
     "reticent_collector.stores",
-    {"sqlite": "SqliteBackend", "postgres": "PostgresBackend", "lake": "LakeBackend"},
+    {"sqlite": "SqliteBackend", "postgres": "PostgresBackend"},
 )
 """A backend's libraries are imported with it."""
 
@@ -138,9 +130,7 @@ def open_store(url: str, *, readonly: bool = False) -> RoundStore[Any]:
 
         backend = PostgresBackend(url, readonly=readonly)
     elif url.startswith(_LAKES):
-        from reticent_lake.store import LakeBackend, files_at
-
-        backend = LakeBackend(files_at(url), readonly=readonly)
+        backend = _lake(url, readonly=readonly)
     else:
         raise StoreError(
             "store: expected sqlite:///path, postgresql://user@host/database"
@@ -148,3 +138,12 @@ def open_store(url: str, *, readonly: bool = False) -> RoundStore[Any]:
             f"got {url.rpartition('@')[2] or '(nothing)'}."
         )
     return RoundStore(backend)
+
+
+def _lake(url: str, *, readonly: bool) -> Backend:
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="reticent.stores", name="lake"):
+        backend: Backend = entry.load()(url, readonly=readonly)
+        return backend
+    raise MissingPackageError("reticent-lake", "a store of this kind")

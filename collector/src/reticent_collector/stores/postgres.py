@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote
 
-from reticent.errors import MissingExtraError, StoreError
+from reticent.errors import MissingPackageError, StoreError
 from reticent_collector.stores.pool import Connections, Row, Transaction
 from reticent_collector.stores.sql import SqlBackend
 from reticent_collector.stores.sql_schema import (
@@ -27,7 +27,7 @@ try:
     from psycopg.conninfo import conninfo_to_dict
     from psycopg.pq import TransactionStatus
 except ImportError as missing:
-    raise MissingExtraError("postgres", "psycopg") from missing
+    raise MissingPackageError("reticent-collector[postgres]", "psycopg") from missing
 
 SCHEMA = "reticent"  # where the tables are, unless the address ends in ?schema=NAME
 _MAKING = 0x2E71CE01  # the advisory lock that one collector holds while it makes the tables

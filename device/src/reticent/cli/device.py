@@ -1,8 +1,7 @@
 """
 `reticent device …`: what a device would send and has sent, and the person's choices about it.
 
-These verbs need the standard library alone: they are declared once, in `VERBS`, for argparse on a bare install and for
-click beside the other verbs.
+These verbs need the standard library alone.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reticent.errors import ReticentError, StateError
 
-if TYPE_CHECKING:  # --help of other verbs needs no device
-    import click
-
+if TYPE_CHECKING:  # --help needs no device
     from reticent.device import Device, Status
 
 CONSENTS = ("granted", "denied", "local", "unset")
@@ -180,7 +177,7 @@ def check(given: argparse.Namespace) -> int:
 
 _PLAN = Option("--plan", "The plan of the program.", "PLAN")
 _HTML = Option("--html", "Write it as a page for a browser to this file.", "FILE")
-_JSON = Option("--json", "Answer in JSON, for scripts.")
+JSON = Option("--json", "Answer in JSON, for scripts.")
 
 _ENDPOINT = Option("--endpoint", "The collector, as the device reaches it.", "URL")
 _KEY = Option("--key", "The ingest key of the device.", "KEY", "RETICENT_KEY")
@@ -230,8 +227,8 @@ def main(arguments: Sequence[str]) -> int:
         of_verb.add_argument("state", metavar="STATE", type=Path)
         if verb.choices:
             of_verb.add_argument("choice", nargs="?", choices=verb.choices)
-        for option in (*verb.options, _JSON):
-            target = "as_json" if option is _JSON else option.name[2:]
+        for option in (*verb.options, JSON):
+            target = "as_json" if option is JSON else option.name[2:]
             if option.metavar:
                 default = os.environ.get(option.variable) if option.variable else None
                 of_verb.add_argument(option.name, help=option.help, metavar=option.metavar, default=default)
@@ -251,35 +248,6 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write("Stopped.\n")
         return 130
     return 1
-
-
-def group() -> click.Group:
-    """`reticent device` as click has it."""
-    import click
-
-    def command(name: str, verb: Verb) -> click.Command:
-        parameters: list[click.Parameter] = [
-            click.Argument(["state"], metavar="STATE", type=click.Path(path_type=Path))
-        ]
-        if verb.choices:
-            kind = click.Choice(verb.choices)
-            parameters.append(click.Argument(["choice"], required=False, type=kind, metavar="[CHOICE]"))
-        for option in (*verb.options, _JSON):
-            names = [option.name, "as_json" if option is _JSON else option.name[2:]]
-            own: dict[str, Any] = {"metavar": option.metavar, "envvar": option.variable or None}
-            parameters.append(
-                click.Option(names, help=option.help, **(own if option.metavar else {"is_flag": True}))
-            )
-
-        def callback(**given: Any) -> None:
-            code = run(verb, argparse.Namespace(**{"plan": None, **given}))
-            if code:
-                sys.stderr.flush()  # click 8.1's tests read it unbuffered
-                raise SystemExit(code)
-
-        return click.Command(name, callback=callback, params=parameters, help=verb.run.__doc__)
-
-    return click.Group("device", {name: command(name, verb) for name, verb in VERBS.items()}, help=ABOUT)
 
 
 @contextmanager

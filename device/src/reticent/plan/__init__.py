@@ -1,4 +1,4 @@
-"""What is asked: `Plan` with its metrics, groups and segments; what it costs, what is unwise, what changes."""
+"""What is asked: `Plan` with its metrics, groups and segments; what answering it costs."""
 
 from typing import TYPE_CHECKING
 
@@ -8,42 +8,24 @@ from reticent.plan.metric import ABSENT, OTHER, Answers, Group, Metric, MetricKi
 from reticent.plan.plan import Plan, Round
 
 if TYPE_CHECKING:
-    from reticent.plan.card import GroupLosses, PrivacyCard, plan_tracking, privacy_card
-    from reticent_collector.plans.changes import Change, PlanDiff, diff
-    from reticent_collector.plans.export import export_plan
-    from reticent_collector.plans.linter import lint, lint_succession
+    from reticent.plan.card import GroupLosses, PrivacyCard, privacy_card
 
 __all__ = [
     "ABSENT",
     "OTHER",
     "Answers",
-    "Change",
     "Group",
     "GroupLosses",
     "Metric",
     "MetricKind",
     "Plan",
-    "PlanDiff",
     "PlanError",
     "PrivacyCard",
     "Problem",
     "Round",
     "Segment",
     "Window",
-    "diff",
-    "export_plan",
-    "lint",
-    "lint_succession",
-    "plan_tracking",
     "privacy_card",
 ]
 
-__getattr__ = imported_when_used(
-    "reticent.plan",
-    {
-        "card": "GroupLosses PrivacyCard plan_tracking privacy_card",
-        "changes": "Change PlanDiff diff",
-        "export": "export_plan",
-        "linter": "lint lint_succession",
-    },
-)
+__getattr__ = imported_when_used("reticent.plan", {"card": "GroupLosses PrivacyCard privacy_card"})

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
-from math import inf, prod
+from math import inf
 from typing import TYPE_CHECKING
 
-from reticent.mechanisms import COHORTS
 from reticent.privacy import (
     Losses,
     compose,
@@ -21,7 +20,6 @@ from reticent.privacy import (
     printed,
     upward,
 )
-from reticent_collector.plans import Tracking, tracking
 
 if TYPE_CHECKING:
     from reticent.html import Safe
@@ -158,22 +156,6 @@ def _sampled_card(plan: Plan, rounds: int, time: str) -> PrivacyCard:
         window=window,
         windows=windows,
     )
-
-
-def plan_tracking(plan: Plan, devices: int) -> Tracking:
-    """How well reports of one device can be matched across rounds, in a fleet of this size (`tracking`)."""
-    marks = prod(len(segment.tags) for segment in plan.segments)
-    if plan.answers.sampled:  # all but the tags is drawn again in each window
-        return tracking(devices, marks, {})
-    marks *= COHORTS if plan.uses_cohort else 1
-    noisy: dict[Fraction, int] = {}
-    for metric in plan.metrics:
-        gamma = metric.flip.probability
-        if gamma:
-            noisy[gamma] = noisy.get(gamma, 0) + metric.bits
-        else:
-            marks <<= metric.bits
-    return tracking(devices, marks, noisy)
 
 
 @precise

@@ -12,13 +12,12 @@ What is lost: ε spent per round, over rounds and over metrics, as functions who
     several metrics or epochs                              compose
     the five figures of a metric                           losses -> Losses
     the promises in words                                  CLAIMS
-    two rounds of one device, matched                      tracking -> Tracking
 
 Each says for which pairs of histories, which observer and how many rounds it holds, and what it does not
 cover. Each figure is a float that is never below the true value, neither that of the formula nor that of the
 integers a device compares its draws with. All of them need the standard library alone.
 
-`supports` needs NumPy. A module is loaded when one of its names is used: a device needs two of them.
+A module is loaded when one of its names is used: a device needs two of them.
 """
 
 from typing import TYPE_CHECKING
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
         pattern,
     )
     from reticent.privacy.rounding import compose, decimal, precise, printed, upward
-    from reticent_collector.plans.matching import Tracking, tracking
-    from reticent_lab.pattern_supports import PatternCounts, Supports, supports
 
 __all__ = [
     "CLAIMS",
@@ -59,10 +56,7 @@ __all__ = [
     "YEAR",
     "Claim",
     "Losses",
-    "PatternCounts",
-    "Supports",
     "SwitchLoss",
-    "Tracking",
     "best_assignments",
     "change_odds",
     "compose",
@@ -81,8 +75,6 @@ __all__ = [
     "pattern",
     "precise",
     "printed",
-    "supports",
-    "tracking",
     "upward",
 ]
 
@@ -93,8 +85,6 @@ __getattr__ = imported_when_used(
         "joint": "joint_limit_loss loss_of_window paper_joint_limit_loss",
         "loss": "YEAR Losses SwitchLoss change_odds loss_of_any_histories loss_of_constant_device"
         " loss_of_moved_change loss_of_switch loss_per_round losses",
-        "matching": "Tracking tracking",
-        "pattern_supports": "PatternCounts Supports supports",
         "patterns": "LARGEST_ASSIGNMENT best_assignments lifetime_loss loss_by_width pattern",
         "rounding": "compose decimal precise printed upward",
     },

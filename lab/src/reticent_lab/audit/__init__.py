@@ -14,13 +14,6 @@ Does a client keep the promises of a plan's privacy card?
 ('sound', [1.0, 0.569, 0.866])
 """
 
-from importlib.util import find_spec
-
-from reticent.errors import MissingExtraError
-
-if find_spec("scipy") is None:
-    raise MissingExtraError("estimates", "scipy")
-
 from reticent_lab.audit.attacks import Attack, Event, Mark, attacks_on
 from reticent_lab.audit.blind import compare_envelopes
 from reticent_lab.audit.bounds import (

@@ -14,11 +14,11 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from reticent.cli import output
 from reticent.plan import Plan
 from reticent.privacy import printed
+from reticent_collector.cli import output
 from reticent_collector.cli.options import input_file
-from reticent_collector.cli.output import figure, table
+from reticent_collector.cli.output import Verb, figure, table
 
 if TYPE_CHECKING:
     from reticent_lab.audit import Audit, Client
@@ -30,7 +30,7 @@ NOT_COVERED = "Not covered: timing, side channels of the machine, a collector th
 PATTERNS = ", and devices whose values repeat in different patterns"
 
 
-@click.command(short_help="Test a plan's privacy claim on the real code.")
+@click.command(cls=Verb, short_help="Test a plan's privacy claim on the real code.")
 @click.argument("path", metavar="PLAN", type=input_file)
 @click.option("--reports", type=click.IntRange(1000, 10**8), default=1_200_000, show_default=True,
               metavar="N", help="Reports of the black-box attacks.")  # fmt: skip

@@ -15,7 +15,15 @@ from rich.console import Console
 
 from reticent.errors import ReticentError
 from reticent_collector.cli.options import check_free
-from reticent_collector.cli.output import as_json, console, figure, found_problems, make_folder, print_json
+from reticent_collector.cli.output import (
+    Verb,
+    as_json,
+    console,
+    figure,
+    found_problems,
+    make_folder,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from reticent_lab.demo import Comparison
@@ -27,7 +35,7 @@ Mean seconds in the editor, and how many shares of its two histograms are inside
 LASTING = "Misses come in runs: remembered answers do not average out, so an error lasts for rounds."
 
 
-@click.command(short_help="Run the whole system on this machine.")
+@click.command(cls=Verb, short_help="Run the whole system on this machine.")
 @click.option("--devices", type=click.IntRange(100, 5_000_000), default=200_000, show_default=True,
               metavar="N", help="Simulated devices; a few of them run the real SDK.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 1000), default=31, show_default=True, metavar="N",

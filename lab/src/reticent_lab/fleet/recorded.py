@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.errors import MissingExtraError, ParameterError, ReticentError
+from reticent.errors import MissingPackageError, ParameterError, ReticentError
 from reticent.mechanisms import Number
 from reticent_lab.fleet.usage import whole_range
 
@@ -293,7 +293,7 @@ def _parquet(file: Path) -> _Rows:
         import pyarrow as arrow
         from pyarrow import parquet
     except ImportError:
-        raise MissingExtraError("arrow", "pyarrow") from None
+        raise MissingPackageError("reticent-collector[arrow]", "pyarrow") from None
     try:
         with parquet.ParquetFile(file) as opened:
             _needed(file, opened.schema_arrow.names)

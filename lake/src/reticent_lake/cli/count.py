@@ -12,6 +12,7 @@ import click
 from reticent.errors import ParameterError, ReticentError
 from reticent_collector.cli.options import check_name
 from reticent_collector.cli.output import (
+    Verb,
     as_json,
     counted,
     date_and_time,
@@ -35,7 +36,7 @@ def _setting(context: click.Context, parameter: click.Parameter, pairs: tuple[st
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-@click.command(short_help="Count the rounds of a lake, or seal them.")
+@click.command(cls=Verb, short_help="Count the rounds of a lake, or seal them.")
 @click.argument("lake", metavar="LAKE")
 @click.option("--seal", is_flag=True, help="Seal the rounds whose grace is over.")
 @click.option("--plan", metavar="NAME", help="Rounds of this plan only.")
@@ -87,7 +88,7 @@ def count(
             "--seal does not go with --skip-bad: run reticent store repair first to set bad files aside."
         )
     from reticent_lake import frames
-    from reticent_lake.store import read_lake
+    from reticent_lake.store import open_lake
 
     if lake.startswith(("sqlite:", "postgres")) or Path(lake).is_file():
         raise ReticentError(
@@ -95,7 +96,7 @@ def count(
             "  Hint: reticent serve counts a SQLite or PostgreSQL store; reticent rounds --store URL lists its rounds"
         )
     url = lake if "://" in lake else f"lake:///{lake}"
-    names = sorted({plan.name for plan in read_lake(url).plans()})
+    names = sorted({plan.name for plan in open_lake(url, readonly=True).plans()})
     if plan is not None:
         check_name("plan", plan, names)
     results: list[RoundCount] = []

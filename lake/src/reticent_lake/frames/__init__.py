@@ -7,14 +7,6 @@ and `seal_lake` seals them; `counting_query` is the same in SQL. `docs/how-to/co
 
 from __future__ import annotations
 
-from reticent.errors import MissingExtraError
-
-try:
-    import narwhals as _narwhals  # noqa: F401
-    import pyarrow as _pyarrow  # noqa: F401
-except ImportError as missing:
-    raise MissingExtraError("frames", (missing.name or "narwhals").partition(".")[0]) from missing
-
 from reticent_collector.estimates import estimates_to_frame
 from reticent_lake.frames.counting import FrameError, count, shares, to_arrow
 from reticent_lake.frames.engines import (

@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from reticent.errors import MissingExtraError, ParameterError, ReticentError
+from reticent.errors import MissingPackageError, ParameterError, ReticentError
 from reticent_collector.stores import CountsByTags, RoundKey, RoundStore, State
 from reticent_lake.frames.counting import count
-from reticent_lake.store import COUNTS, LEASE_SECONDS, LakeBackend, folder_of, read_lake
+from reticent_lake.store import COUNTS, LEASE_SECONDS, LakeBackend, folder_of, open_lake
 from reticent_lake.store.counting import Arrow, Engine, EngineError, Parts, count_round
 
 ROWS_PER_SHARE = 1 << 21  # rows that a task of Spark groups by id, some 100 bytes each
@@ -48,7 +48,7 @@ def lake_rounds(
     url: str, plan: str | None = None, version: int | None = None, rounds: Iterable[int] | None = None
 ) -> list[RoundKey]:
     """The rounds of a lake that are open or closing; or the given ones, in any state."""
-    lake = read_lake(url)
+    lake = open_lake(url, readonly=True)
     wanted = None if rounds is None else set(rounds)
     keys = set(lake.unsealed(plan))
     if wanted is not None:
@@ -75,7 +75,7 @@ def count_lake(
     damaged page: its checksum is compared by the engine or before it starts. With `skip_bad`, such files are
     left out and listed.
     """
-    lake = read_lake(url)
+    lake = open_lake(url, readonly=True)
     for key in keys:
         total, state, files = count_round(lake, key, engine, skip_bad=skip_bad)
         skipped = total.left_out
@@ -135,10 +135,8 @@ class DuckDB:
 
     def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
-        try:
-            import duckdb
-        except ImportError as missing:
-            raise MissingExtraError("frames", "duckdb") from missing
+        import duckdb
+
         with tempfile.TemporaryDirectory(prefix="reticent-duckdb-", dir=self._folder) as folder:
             settings: dict[str, Any] = {"memory_limit": self._memory, "temp_directory": folder}
             settings |= {"preserve_insertion_order": False, "enable_external_file_cache": False}
@@ -255,7 +253,7 @@ def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None =
     try:
         from pyspark.sql import SparkSession
     except ImportError as missing:
-        raise MissingExtraError("spark", "pyspark") from missing
+        raise MissingPackageError("reticent-lake[spark]", "pyspark") from missing
     local = "://" not in master or urlsplit(master).hostname in (LOOPBACK, "localhost", "::1")
     addresses = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} if local else {}
     java = java_home()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.errors import MissingExtraError, ParameterError
+from reticent.errors import ParameterError
 from reticent.mechanisms import COHORTS
 from reticent.plan import Plan
 from reticent_collector.stores import FEW
@@ -47,11 +47,9 @@ def counting_query(
     simultaneous for all buckets of a histogram, and hold for any number of reports. They are about 1.2 to 1.6
     times as wide as those of `estimate`.
     """
-    try:
-        import sqlglot
-        from sqlglot import exp
-    except ImportError as missing:
-        raise MissingExtraError("frames", "sqlglot") from missing
+    import sqlglot
+    from sqlglot import exp
+
     if dialect not in DIALECTS:
         raise ParameterError("dialect", f"one of {', '.join(DIALECTS)}", dialect)
     if not 0 < confidence < 1:

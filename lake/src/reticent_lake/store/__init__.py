@@ -7,13 +7,6 @@ Collectors do not communicate: each writes its own parts, and duplicates are fou
 
 from __future__ import annotations
 
-from reticent.errors import MissingExtraError
-
-try:
-    import pyarrow as _pyarrow  # noqa: F401
-except ImportError as missing:
-    raise MissingExtraError("lake", "pyarrow") from missing
-
 from reticent_lake.store.backend import LakeBackend
 from reticent_lake.store.counting import Arrow, BadFileError, Engine, EngineError, Parts, count_round
 from reticent_lake.store.files import Files, LocalFiles, ObjectFiles, files_at
@@ -41,10 +34,10 @@ __all__ = [
     "count_round",
     "files_at",
     "folder_of",
-    "read_lake",
+    "open_lake",
 ]
 
 
-def read_lake(url: str) -> LakeBackend:
-    """The lake at an address, read-only: nothing is made, swept or tested."""
-    return LakeBackend(files_at(url), readonly=True)
+def open_lake(url: str, *, readonly: bool = False) -> LakeBackend:
+    """The lake at an address; with `readonly` nothing is made, swept or tested."""
+    return LakeBackend(files_at(url), readonly=readonly)

@@ -12,7 +12,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from reticent.errors import MissingExtraError, StoreError
+from reticent.errors import StoreError
 
 TEMPORARY = "tmp"
 _FORGOTTEN = 86_400.0  # seconds after which a temporary file belongs to a process that died
@@ -419,10 +419,8 @@ def files_at(url: str) -> Files:
     shown = f"lake+{inner.partition('://')[0]}://{inner.partition('://')[2].rpartition('@')[2]}"
     if "://" not in inner or inner.startswith("lake://"):
         raise StoreError(f"store: expected lake:///folder or lake+s3://bucket/prefix, got {shown}")
-    try:
-        from fsspec.core import url_to_fs  # type: ignore[import-untyped]
-    except ImportError as missing:
-        raise MissingExtraError("lake", "fsspec") from missing
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+
     try:
         filesystem, prefix = url_to_fs(inner, use_listings_cache=False, skip_instance_cache=True)
     except ImportError as missing:

@@ -1,0 +1,1 @@
+"""The collector: counts of noisy bits, estimates with intervals, stores, results, HTTP, dashboard."""

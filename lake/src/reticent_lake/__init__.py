@@ -1,0 +1,1 @@
+"""Beyond one machine: a store of Parquet files, and counting by frames, engines and SQL."""

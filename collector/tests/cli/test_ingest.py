@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Run
+from tests.shared.commands import Run
 from tests.shared.collectors import BARE, Service, in_thread, make_keys, make_reports, usage
 
 from reticent.plan import Plan

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from pyarrow import parquet
-from tests.cli.conftest import Run
+from tests.shared.commands import Run
 from tests.shared.collectors import (
     SAMPLED,
     Service,

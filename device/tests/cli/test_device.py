@@ -76,7 +76,7 @@ def test_a_file_that_is_no_state_is_one_line_and_exit_code_1(tmp_path: Path) -> 
 
 def bare(*arguments: object) -> subprocess.CompletedProcess[str]:
     """The command on a Python that sees the standard library and this package, nothing else."""
-    script = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); from reticent.cli import main; main()"
+    script = f"import sys; sys.path.insert(0, {str(ROOT / 'device' / 'src')!r}); from reticent.cli import main; main()"
     command = [sys.executable, "-I", "-S", "-c", script, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
@@ -108,14 +108,16 @@ def test_every_verb_works_on_a_bare_install_as_with_click(
 
 
 def test_a_bare_install_says_what_other_verbs_need(tmp_path: Path) -> None:
-    for arguments, extra in (
-        ((), "collector"),
-        (("serve", "plan.toml"), "collector"),
-        (("count", "x"), "lake"),
+    for arguments, package in (
+        (("serve", "plan.toml"), "reticent-collector"),
+        (("count", "x"), "reticent-lake"),
+        (("agent",), "reticent-otel[agent]"),
     ):
         done = bare(*arguments)
         assert done.returncode == 1
-        assert f"not installed: pip install 'reticent[{extra}]'\n" in done.stderr
+        assert f"Hint: pip install '{package}'\n" in done.stderr
+    assert "pip install 'reticent-lab'\n      audit, demo, design, simulate\n" in bare("--help").stdout
+    assert bare("devise").stderr == "Error: No such command 'devise'.\n  Hint: did you mean device?\n"
     assert bare("device", "status", tmp_path / "none").returncode == 2
     (tmp_path / "notes.txt").write_text("shopping list")
     done = bare("device", "receipt", tmp_path / "notes.txt")

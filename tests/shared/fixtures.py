@@ -1,9 +1,10 @@
-"""What several folders of tests share: a database server, collectors to start, and bounds of e^x."""
+"""Fixtures of all tests: a database server, collectors to start, and bounds of e^x."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -43,3 +44,12 @@ def exponential_bounds() -> Callable[[Fraction], tuple[Fraction, Fraction]]:
         return middle * (1 - slack), middle * (1 + slack)
 
     return bounds
+
+
+@pytest.fixture(scope="session")
+def recordings() -> Path:
+    """The folder of recordings, beside the project."""
+    folder = Path(__file__).parents[2].parent / "shared" / "data"
+    if not list(folder.glob("*_daily_seconds.csv.gz")):
+        pytest.skip("the recordings are not here")
+    return folder

@@ -1,6 +1,6 @@
 // Where a device's randomness comes from: a keyed hash of its secret, so that nothing is ever drawn twice.
 //
-// docs/reference/wire.md has the fields of each draw, and why each is there.
+// spec/wire.md has the fields of each draw, and why each is there.
 
 import { Blake2b } from "./blake2b.js";
 import { utf8 } from "./bytes.js";

@@ -15,11 +15,11 @@ ROOT = Path(__file__).parents[2]
 WRITTEN = ROOT / "docs" / "reference" / "python"  # by a build of the site
 PAGES = sorted(
     page
-    for place in ("*.md", "docs/**/*.md", "tests/vectors/*.md")
+    for place in ("*.md", "docs/**/*.md", "spec/*.md")
     for page in ROOT.glob(place)
     if page.parent != WRITTEN
 )
-TESTS = list((ROOT / "tests").rglob("test_*.py"))
+TESTS = [path for place in ("tests", "spec") for path in (ROOT / place).rglob("test_*.py")]
 NAMES = {name for path in TESTS for name in re.findall(r"def (test_\w+)", path.read_text())}
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 

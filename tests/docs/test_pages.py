@@ -14,7 +14,8 @@ from pagetest.page import Block, PageError, read_page
 from pagetest.running import run_page
 
 ROOT = Path(__file__).parents[2]
-SHOWN = [ROOT / "README.md", *sorted(ROOT.glob("docs/tutorial*.md")), *sorted(ROOT.glob("docs/how-to/*.md"))]
+PLACES = ("README.md", "docs/tutorial*.md", "docs/how-to/*.md", "spec/README.md")
+SHOWN = [page for place in PLACES for page in sorted(ROOT.glob(place))]
 
 
 def blocks(page: Path) -> list[Block]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from fractions import Fraction
 from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any
 
 import pytest
+from spec import reference
 from tests.javascript.conftest import Ask
 from tests.javascript.random_plans import random_plan
 
@@ -19,21 +18,12 @@ from reticent.plan import Plan
 from reticent.reports import to_json
 from reticent_collector.plans import export_plan
 
-VECTORS_FOLDER = Path(__file__).parents[1] / "vectors"
-VECTORS: dict[str, Any] = json.loads((VECTORS_FOLDER / "device.json").read_text())
+SPEC = Path(__file__).parents[2] / "spec"
+VECTORS: dict[str, Any] = json.loads((SPEC / "answers.json").read_text())
 
 
 def exported(text: str) -> str:
     return json.dumps(export_plan(Plan.from_toml(text)))
-
-
-def reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("reticent_reference", VECTORS_FOLDER / "reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 # The vectors
@@ -66,7 +56,8 @@ def test_the_export_has_the_digests_and_thresholds_of_the_vectors() -> None:
 
 
 def test_reports_are_those_of_the_vectors(ask: Ask) -> None:
-    questions, expected, writer = [], [], reference()
+    questions = []
+    expected = []
     for device in VECTORS["devices"]:
         for vector, line in zip(device["reports"], device["json"], strict=True):
             about = {
@@ -82,7 +73,7 @@ def test_reports_are_those_of_the_vectors(ask: Ask) -> None:
             about = {key: device[key] for key in ("secret", "epoch")} | {"segment": {}}
             about |= {key: vector[key] for key in ("round", "values")}
             questions.append(("report", about | {"plan": exported(VECTORS["kinds"]["plan"])}))
-            line = writer.sampled_bytes(VECTORS["kinds"]["plan"], vector | {"asked": ""}, {}, b"")["json"]
+            line = reference.sampled_bytes(VECTORS["kinds"]["plan"], vector | {"asked": ""}, {}, b"")["json"]
             expected.append((line, {name: each["class"] for name, each in vector["answers"].items()}))
     for vectors in VECTORS["sampled"]:
         for device in vectors["devices"]:
@@ -103,8 +94,9 @@ def test_reports_are_those_of_the_vectors(ask: Ask) -> None:
 
 
 def compare(ask: Ask, plans: int, seed: int) -> None:
-    random, writer = Random(seed), reference()
-    questions, bodies = [], []
+    random = Random(seed)
+    questions = []
+    bodies = []
     for _ in range(plans):
         text = random_plan(random)
         plan, export = Plan.from_toml(text), exported(text)
@@ -120,14 +112,16 @@ def compare(ask: Ask, plans: int, seed: int) -> None:
             }
             if plan.answers.sampled:
                 number = random.randrange(30)
-                written = writer.sampled_answer(text, secret, epoch, number, values)
+                written = reference.sampled_answer(text, secret, epoch, number, values)
                 window = written["start"]
             else:
-                written = writer.answer(text, secret, epoch, random.randrange(2**31), values) | {"asked": ""}
+                written = reference.answer(text, secret, epoch, random.randrange(2**31), values) | {
+                    "asked": ""
+                }
                 window = None
             tags = plan.tags(segment)
             codes = bytes(list(each.tags).index(tags[each.name]) for each in plan.segments)
-            line = writer.sampled_bytes(text, written, tags, codes)["json"]
+            line = reference.sampled_bytes(text, written, tags, codes)["json"]
             draws = SecretDraws(secret, plan.name, epoch, window)
             exact = {
                 name: value if plan.by_name[name].labels else Fraction(value)

@@ -38,7 +38,7 @@ flip = 0.2
 END = '[segments]\nos = ["linux", "macos"]\n'
 USAGE = HEAD.format(name="usage", version=1) + METRIC.format(name="minutes", top=360) + MORE + OPENS + END
 LATER = USAGE.replace("version = 1", "version = 2")
-VECTORS = json.loads((HERE.parent / "vectors" / "device.json").read_text())
+VECTORS = json.loads((HERE.parents[1] / "spec" / "answers.json").read_text())
 SAMPLED = """
 [metrics.saves]
 kind = "mean"

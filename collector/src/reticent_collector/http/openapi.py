@@ -111,7 +111,7 @@ _SCHEMAS: dict[str, Any] = {
             "segment": _TAGS,
         },
         ["plan", "version", "round", "id", "bits"],
-        "One report; see docs/reference/wire.md. Nothing else may be in it.",
+        "One report; see spec/wire.md. Nothing else may be in it.",
         additionalProperties=False,
     ),
     "Accepted": _object(

@@ -53,7 +53,7 @@ class Preview:
     round: int
     when: str  #: When its round is, in words
     state: State
-    body: bytes  #: What a collector would get: JSON, as docs/reference/wire.md describes it
+    body: bytes  #: What a collector would get: JSON, as spec/wire.md describes it
     tags: dict[str, str]  #: The public segment, sent as it is
     answers: tuple[PreviewedAnswer, ...]
     unsent_because: tuple[str, ...] = ()  #: Why nothing would be sent as things are; empty: it would be

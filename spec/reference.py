@@ -1,7 +1,7 @@
 """
 A device in plain loops, written from the documentation; it shares no code with reticent.
 
-Run it to write device.json anew.
+Run it to write answers.json anew.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import mpmath
 
 WHOLE = 2**64
-FILE = Path(__file__).with_name("device.json")
+FILE = Path(__file__).with_name("answers.json")
 
 PLAN = """
 [plan]

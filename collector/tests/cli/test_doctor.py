@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from email.utils import formatdate
@@ -24,7 +25,7 @@ import pytest
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent_collector.cli.doctor.deployment import check_endpoint
-from reticent_collector.cli.doctor.machine import Check, Requirement, extra_of, extras, of_extra, tls
+from reticent_collector.cli.doctor.machine import Check, Requirement, of_package, package_of, packages, tls
 from reticent_collector.stores import Layout, RoundKey, create_key, open_store
 
 URL = "sqlite:///reticent.db"
@@ -59,7 +60,7 @@ def test_a_sound_installation_has_no_problems(run: Any) -> None:
     assert {area for area, _ in found} == {"installation", "machine"}
     assert "problem" not in states(found, "installation").values()
     assert found["installation", "python"]["state"] == "ok"
-    assert states(found, "installation")["reticent[estimates]"] == "ok"
+    assert states(found, "installation")["reticent-collector"] == "ok"
     for each in found.values():
         assert set(each) == {"area", "name", "state", "message", "hint"}
         assert "\n" not in each["message"] + each["hint"]
@@ -173,23 +174,29 @@ def test_no_key_id_secret_or_password_is_shown(run: Any, folder: Path) -> None:
     assert "postgresql://user@127.0.0.1:1/x" in shown
 
 
-def test_extras_too_old_or_missing_are_named() -> None:
-    old = of_extra("estimates", (Requirement("numpy", "999"), Requirement("scipy", "1")))
+def test_packages_too_old_or_missing_are_named() -> None:
+    old = of_package("reticent-lab", (Requirement("numpy", "999"), Requirement("scipy", "1")))
     assert old.state == "problem"
     assert old.message.startswith("too old: numpy ")
-    assert old.hint == "pip install 'reticent[estimates]' --upgrade"
-    missing = of_extra("estimates", (Requirement("numpy", "1"), Requirement("no-such-library", "1")))
-    assert (missing.state, missing.hint) == ("note", "pip install 'reticent[estimates]', if you need it")
+    assert old.hint == "pip install 'reticent-lab' --upgrade"
+    missing = of_package("reticent-lab", (Requirement("numpy", "1"), Requirement("no-such-library", "1")))
+    assert (missing.state, missing.hint) == ("note", "pip install 'reticent-lab', if you need it")
     assert "no-such-library" in missing.message
 
 
-def test_the_metadata_names_every_extra_of_the_project() -> None:
-    import tomllib
-
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    assert set(extras()) == set(project["optional-dependencies"]) - {"all"}
-    assert [extra_of(name) for name in ("click", "numpy", "httptools", "psycopg", "duckdb", "pyspark")] == [
-        "cli", "estimates", "collector", "postgres", "frames", "spark",
+def test_the_metadata_names_every_package_and_extra() -> None:
+    root = Path(__file__).parents[3]
+    named = set()
+    for house in ("collector", "lake", "lab", "otel"):
+        project = tomllib.loads((root / house / "pyproject.toml").read_text())["project"]
+        named |= {
+            project["name"],
+            *(f"{project['name']}[{extra}]" for extra in project.get("optional-dependencies", ())),
+        }
+    assert set(packages()) == named
+    assert [package_of(name) for name in ("click", "httptools", "psycopg", "duckdb", "pyspark", "matplotlib")] == [
+        "reticent-collector", "reticent-collector", "reticent-collector[postgres]", "reticent-lake",
+        "reticent-lake[spark]", "reticent-lab",
     ]  # fmt: skip
 
 

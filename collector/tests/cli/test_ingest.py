@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shared.commands import Run
 from tests.shared.collectors import BARE, Service, in_thread, make_keys, make_reports, usage
+from tests.shared.commands import Run
 
 from reticent.plan import Plan
 from reticent.reports import Report, to_json, to_ndjson, to_packed
@@ -186,7 +186,7 @@ class Pipe:
 
     def __init__(self, *options: str) -> None:
         hasty = "output.PROGRESS_SECONDS = 0.5; ingest.BLOCK_SECONDS = 0.1"
-        program = f"from reticent.cli import ingest, main, output; {hasty}; main()"
+        program = f"from reticent.cli import main; from reticent_collector.cli import ingest, output; {hasty}; main()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", program, "ingest", "-", *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from pyarrow import parquet
-from tests.shared.commands import Run
 from tests.shared.collectors import (
     SAMPLED,
     Service,
@@ -23,6 +22,7 @@ from tests.shared.collectors import (
     make_reports,
     usage,
 )
+from tests.shared.commands import Run
 
 from reticent.plan import Plan
 from reticent_collector.http import Collector

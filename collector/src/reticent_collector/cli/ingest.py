@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 
 import click
 
-from reticent_collector.cli import options
 from reticent.plan import Plan
 from reticent.reports import MAGIC, MAX_JSON, Verdict, packed_header
+from reticent_collector.cli import options
 from reticent_collector.cli.output import Verb, as_json, found_problems, now_and_then, quiet, show
 
 BLOCK_BYTES = 1 << 20

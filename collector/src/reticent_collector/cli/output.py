@@ -101,12 +101,12 @@ def plain_faults() -> Iterator[None]:
             text = text.replace(cause, f"{package[1]} is not installed.\n  Hint: pip install {package[1]}")
         raise click.ClickException(text) from error
     except ModuleNotFoundError as error:
-        from reticent_collector.cli.doctor.machine import extra_of
+        from reticent_collector.cli.doctor.machine import package_of
 
-        extra = extra_of(error.name or "")
-        if extra is None:
+        package_name = package_of(error.name or "")
+        if package_name is None:
             raise
-        raise click.ClickException(str(MissingPackageError(extra, str(error.name)))) from error
+        raise click.ClickException(str(MissingPackageError(package_name, str(error.name)))) from error
     except BrokenPipeError:
         raise  # the reader closed the pipe; click ends quietly
     except OSError as error:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from reticent_collector.cli import options
 from reticent.errors import ReticentError
+from reticent_collector.cli import options
 from reticent_collector.cli.output import Verb, as_json, date_and_time, show, table
 from reticent_collector.columns import unix_seconds
 from reticent_collector.counts import ABOUT

@@ -1,4 +1,4 @@
-"""Checks of the installation and the machine. Which libraries an extra needs is read from the package's metadata."""
+"""Checks of the installation and the machine. Which libraries a package needs is read from the package's metadata."""
 
 from __future__ import annotations
 
@@ -67,13 +67,14 @@ def installation() -> Iterator[Check]:
     yield verdict(
         INSTALLATION, "sqlite", found, fault, "use a Python built with a newer one, or another store"
     )
-    for extra, libraries in extras().items():
-        yield of_extra(extra, libraries)
+    for package, libraries in packages().items():
+        yield of_package(package, libraries)
 
 
-def of_extra(extra: str, libraries: tuple[Requirement, ...]) -> Check:
-    """One extra: complete, missing in whole or part, or too old."""
-    name, command = f"reticent[{extra}]", f"pip install 'reticent[{extra}]'"
+def of_package(package: str, libraries: tuple[Requirement, ...]) -> Check:
+    """A package of reticent, or an extra of one: complete, missing in whole or part, or too old."""
+    command = f"pip install '{package}'"
+    name = package
     missing = [library.name for library in libraries if library.installed is None]
     old = [
         f"{library.name} {library.installed} (needs {library.oldest})"
@@ -83,34 +84,30 @@ def of_extra(extra: str, libraries: tuple[Requirement, ...]) -> Check:
     if old:
         return INSTALLATION(name, "problem", f"too old: {', '.join(old)}", f"{command} --upgrade")
     if missing:
-        message = f"not installed: {', '.join(missing)}; for {VERBS.get(extra, '')}"
+        message = f"not installed: {', '.join(missing)}; for {VERBS.get(package, '')}"
         return INSTALLATION(name, "note", message, f"{command}, if you need it")
-    included = {library for other in extras().values() if set(other) < set(libraries) for library in other}
-    own = [f"{library.name} {library.installed}" for library in libraries if library not in included]
+    own = [f"{library.name} {library.installed}" for library in libraries]
     return INSTALLATION(name, "ok", ", ".join(own))
 
 
 VERBS = {
-    "cli": "every command but device",
-    "estimates": "plan check, estimate, export, design, simulate, audit",
-    "collector": "serve, demo, keys, rounds, estimate, export, store",
-    "postgres": "--store postgresql://…",
-    "lake": "count, --store lake:///…",
-    "spark": "count --engine spark",
-    "lab": "pictures with --out",
-    "arrow": "export to .parquet",
-    "otel": "the OpenTelemetry exporter in a program",
-    "agent": "agent",
-    "frames": "sql, and reticent_lake.frames in a program",
+    "reticent-collector": "serve, keys, rounds, estimate, export, store, plan, ingest, relay",
+    "reticent-collector[postgres]": "--store postgresql://…",
+    "reticent-collector[arrow]": "export to .parquet",
+    "reticent-lake": "count, sql, --store lake:///…",
+    "reticent-lake[spark]": "count --engine spark",
+    "reticent-lab": "demo, design, simulate, audit",
+    "reticent-otel": "the OpenTelemetry exporter in a program",
+    "reticent-otel[agent]": "agent",
 }
-"""What needs an extra."""
+"""What needs a package, or an extra of one."""
 MODULES = {"prometheus-client": "prometheus_client", "opentelemetry-sdk": "opentelemetry",
            "opentelemetry-proto": "opentelemetry.proto", "protobuf": "google"}  # fmt: skip
 """What a distribution is imported as, where the two names differ."""
 
 
 class Requirement(NamedTuple):
-    """One library of an extra, and its oldest version that works."""
+    """One library of a package, and its oldest version that works."""
 
     name: str
     oldest: str = ""
@@ -125,30 +122,38 @@ class Requirement(NamedTuple):
 
 
 @cache
-def extras() -> dict[str, tuple[Requirement, ...]]:
-    """All libraries of each extra; the extra `all` is left out, since it is the sum of the others."""
-    libraries: dict[str, set[Requirement]] = {}
-    for line in requires("reticent") or ():
+def packages() -> dict[str, tuple[Requirement, ...]]:
+    """The libraries of each package of reticent and each of its extras, those of other houses left out."""
+    found: dict[str, tuple[Requirement, ...]] = {}
+    for name in VERBS:
+        package, _, extra = name.rstrip("]").partition("[")
+        if Requirement(package).installed is None:
+            found[name] = (Requirement(package),)
+        else:
+            found[name] = tuple(sorted(_required(package, extra)))
+    return found
+
+
+def _required(package: str, extra: str) -> Iterator[Requirement]:
+    for line in requires(package) or ():
         text, _, marker = line.partition(";")
-        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", marker)
+        of_extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", marker)
         library = re.match(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(?:>=\s*([0-9.]+))?", text)
-        if extra and extra[1] != "all" and library and library[1] != "reticent":
-            libraries.setdefault(extra[1], set()).add(Requirement(library[1], library[2] or ""))
-    order = [*VERBS, *sorted(libraries.keys() - VERBS.keys())]
-    return {name: tuple(sorted(libraries[name])) for name in order if name in libraries}
+        if library and not library[1].startswith("reticent") and (of_extra[1] if of_extra else "") == extra:
+            yield Requirement(library[1], library[2] or "")
 
 
-def extra_of(module: str) -> str | None:
+def package_of(module: str) -> str | None:
     """
-    The smallest extra that brings a module; None when none does.
+    The first package that brings a module; None when none does.
 
-    >>> extra_of("scipy.special"), extra_of("prometheus_client"), extra_of("os")
-    ('estimates', 'collector', None)
+    >>> package_of("scipy.special"), package_of("psycopg"), package_of("os")
+    ('reticent-collector', 'reticent-collector[postgres]', None)
     """
     top = module.partition(".")[0]
-    for extra, libraries in sorted(extras().items(), key=lambda item: len(item[1])):
+    for package, libraries in packages().items():
         if any(MODULES.get(library.name, library.name) == top for library in libraries):
-            return extra
+            return package
     return None
 
 

@@ -247,7 +247,6 @@ def is_active(state: State, now: float) -> bool:
         and not state.is_unusable
         and records(state)
         and state.answers
-        and not state.silenced
         and not is_paused(state)
         and not has_expired(state.plan, now)
     )
@@ -289,14 +288,18 @@ def is_paused_in(state: State, first: int, last: int, reason: str | None = None)
 
 def note_presence(state: State, now: float) -> None:
     """The program runs now. Every call but a recorded value does this, so that a value changes nothing."""
-    if not is_active(state, now):
+    if not records(state) or state.kept.secret is None:
         state.on_since = None
         return
     current = current_round(state, now)
     begin = current if state.on_since is None else min(state.on_since, current)
-    state.kept.on |= set(range(begin, current + 1))
+    rounds = range(begin, current + 1)
+    state.kept.on |= set(rounds)
     state.on_since = current
-    hold_windows(state, now)
+    if is_active(state, now):
+        hold_windows(state, now)
+    elif not is_paused(state):  # refused or expired: no values were recorded, so these rounds have no answer
+        state.kept.pauses += [[number, number, "silent"] for number in rounds]
 
 
 def is_in_whole_spell(state: State, number: int, now: float) -> bool:
@@ -397,7 +400,7 @@ def take_up(state: State, now: float) -> None:
             kept.plans.append((plan, first))
             kept.enrolled_from = first if kept.enrolled_from is None else kept.enrolled_from
             kept.changed_in = first if asks_new else kept.changed_in
-    elif plan.version < newest.version or plan.fingerprint != newest.fingerprint:
+    elif plan.fingerprint != newest.fingerprint:  # an older version, or another plan under this one
         state.is_refused = True
     else:
         kept.plans[-1] = (plan, newest_first)
@@ -672,7 +675,7 @@ def outcome(given: dict[str, Any]) -> tuple[str, str]:
 
 def due_reports(state: State, now: float) -> list[Report]:
     """What a flush tries to send: everything untried, and what failed once its time has come."""
-    if state.kept.in_force != "granted" or is_paused(state) or state.silenced:
+    if state.kept.in_force != "granted" or is_paused(state):
         return []
     due = []
     for report in state.kept.reports:
@@ -747,6 +750,11 @@ def recover(state: State, now: float) -> None:
 
 def do_close(state: State, event: dict[str, Any], now: float, seen: dict[str, Any]) -> None:
     """The program ends."""
+    state.is_open = False
+
+
+def do_kill(state: State, event: dict[str, Any], now: float, seen: dict[str, Any]) -> None:
+    """The program is killed: nobody notes until when it ran."""
     state.is_open = False
 
 
@@ -849,7 +857,7 @@ def do_delete(state: State, event: dict[str, Any], now: float, seen: dict[str, A
 
 
 EVENTS = {name.removeprefix("do_"): do for name, do in list(globals().items()) if name.startswith("do_")}
-NO_CALL = ("open", "add", "write", "damage", "delete")  # presence is noted before every other event
+NO_CALL = ("open", "add", "write", "kill", "damage", "delete")  # presence is noted before every other event
 
 
 def step(state: State, event: dict[str, Any], now: float) -> tuple[State, dict[str, Any]]:
@@ -875,7 +883,7 @@ def step(state: State, event: dict[str, Any], now: float) -> tuple[State, dict[s
         EVENTS[event["do"]](state, event, now, seen)
     if state.is_open and not state.is_unusable and event["do"] not in ("add", "write"):
         note_presence(state, now)
-    if event["do"] in ("add", "write", "close", "damage", "delete"):
+    if event["do"] in ("add", "write", "close", "kill", "damage", "delete"):
         return state, {}
     if state.kept.secret is None:
         seen["secret"] = state.secrets_drawn
@@ -903,7 +911,7 @@ def look(state: State, now: float) -> dict[str, Any]:
         "active": is_active(state, now),
         "reasons": reasons,
         "version": kept.plans[-1][0].version if kept.plans else None,
-        "epoch": kept.epoch,
+        **({} if kept.secret is None else {"epoch": kept.epoch}),
         "reports": listed(kept.reports),
         "loss": [float(least), None if most is None else float(most)],
         "next": next_answer(state, now),
@@ -987,10 +995,11 @@ def document() -> dict[str, Any]:
         for row in rows:
             if name in NOT_LISTED and "then" in row:
                 row["then"].pop("reports", None)
-        lives.append({"name": name, "about": about, "rows": rows, "fails": marks.get(name, {})})
+        lives.append({"name": name, "about": about, "rows": rows, "fails": marks["lives"].get(name, {})})
     return {
         "format": "reticent-transitions-1",
         "secrets": [secret(number).hex() for number in range(6)],
+        "lacks": marks["lacks"],
         "plans": PLANS,
         "lives": lives,
     }

@@ -66,6 +66,7 @@ PLANS = {
     "constructor": plan("constructor 1.0 0.2"),
     "sampled": sampled("saves 1.0, opens 1.0"),
     "sampled-2": sampled("saves 1.0, opens 1.0", version=2),
+    "sampled-both-2": sampled("saves 1.0, opens 1.0", version=2).replace("metrics = 1", "metrics = 2"),
     "sampled-costlier-2": sampled("saves 2.0, opens 2.0", version=2),
     "sampled-14d-2": sampled("saves 1.0, opens 1.0", version=2, window="14d"),
     "sampled-14d": sampled("saves 1.0, opens 1.0", window="14d"),
@@ -77,6 +78,12 @@ PLANS = {
     "sampled-short-window": sampled("saves 1.0, opens 1.0", window="1d"),
     "sampled-patient": sampled("saves 1.0, opens 1.0", head='round = "6h"'),
     "sampled-daily": sampled("saves 1.0, opens 1.0", head=DAILY),
+    "sampled-week": sampled("saves 1.0, opens 1.0", head='round = "6h"\ngrace = "7d"'),
+    "sampled-month": sampled("saves 1.0, opens 1.0", head='round = "6h"\ngrace = "28d"'),
+    "sampled-month-28d-2": sampled(
+        "saves 1.0, opens 1.0", version=2, window="28d", head='round = "6h"\ngrace = "28d"'
+    ),
+    "sampled-daily-week": sampled("saves 1.0, opens 1.0", head='round = "1d"\ngrace = "7d"'),
     "remembered-2": plan("saves 1.0 0.2, opens 1.0 0.2", version=2),
     "sampled-instead-2": sampled("saves 1.0", version=2),
 }
@@ -156,6 +163,18 @@ life(
     "The host takes the bytes of a report itself: they count as sent, also after a no.",
     start(), at(1, "flush"), add(1, 10), at(2, "report"), at(2.1, "report"), at(2.2, "report", current=True),
     at(2.5, "consent", choice="denied"), at(3, "report"), at(4, "consent", choice="granted"), at(6, "report"),
+)  # fmt: skip
+life(
+    "denied-then-local",
+    "Rounds between a no and a later choice are never answered, under local neither.",
+    start(plan="patient"), at(1, "flush"), at(2, "flush"), at(2.5, "consent", choice="denied"),
+    at(5.5, "consent", choice="local"), at(7, "flush"), at(8, "flush"),
+)  # fmt: skip
+life(
+    "local-then-granted",
+    "Rounds that ended under local before a yes, and were not answered yet, are not answered any more.",
+    start(plan="patient", consent="local"), at(1, "flush"), add(1, 10), add(2, 10),
+    at(3.5, "consent", choice="granted"), at(4, "flush"), at(5, "flush"),
 )  # fmt: skip
 life(
     "long-local",
@@ -321,17 +340,17 @@ life(
 for name, values in (("unused", False), ("used", True)):
     life(
         f"twin-{name}",
-        "Flushes every 28 days without a start: the same rounds whatever is recorded.",
-        start(plan="sampled-patient", **FREE),
-        *[
-            event
-            for month in range(4)
-            for event in [
-                *([add(112 * month + 50, 7), at(112 * month + 50, "write"),
-                   add(112 * month + 75, 7, "opens"), at(112 * month + 75, "write")] if values else []),
-                at(112 * month + 112, "flush"),
-            ]
-        ],
+        "No start, and a flush after a month: the same rounds whatever is recorded. A value holds no window.",
+        on_day(0, "open", plan="sampled-daily-week", consent="granted", policy={"max_lifetime": 2}),
+        *([on_day(5, "add", metric="saves", amount=7), on_day(5, "write"),
+           on_day(12, "add", metric="opens", amount=7), on_day(12, "write")] if values else []),
+        on_day(30, "flush"),
+    )  # fmt: skip
+    life(
+        f"twin-killed-{name}",
+        "The program is killed: until when it ran is known from its calls, not from its values.",
+        start(), at(1, "flush"), *([add(3, 10), at(3, "write")] if values else []), at(3.5, "kill"),
+        start(4), at(4.1, "flush"), at(5, "flush"),
     )  # fmt: skip
     life(
         f"twin-daily-{name}",
@@ -342,7 +361,7 @@ for name, values in (("unused", False), ("used", True)):
             for day in (3, 8, 12, 20, 24, 33)
             for event in [
                 on_day(day, "open", plan="sampled-daily", consent="granted", **FREE),
-                *([on_day(day, "add", metric="saves", amount=9), on_day(day, "write")] if values else []),
+                *([on_day(day, "add", metric="saves", amount=9)] if values else []),
                 on_day(day + 0.1, "flush"), on_day(day + 0.2, "close"),
             ]
         ],
@@ -350,7 +369,7 @@ for name, values in (("unused", False), ("used", True)):
 life(
     "windows-year",
     "A weekly plan answers every week for more than a year under the default policy.",
-    on_day(0, "open", plan="sampled-patient", consent="granted"),
+    on_day(0, "open", plan="sampled-week", consent="granted"),
     *[on_day(7 * week + 3, "flush") for week in range(1, 62)],
 )  # fmt: skip
 life(
@@ -388,6 +407,12 @@ life(
     "Longer windows cost less: a yes to shorter ones covers them.",
     start(plan="sampled", consent="unset", **FREE), at(0.1, "consent", choice="granted"), at(1, "flush"),
     at(1.5, "close"), start(2, plan="sampled-14d-2", consent="unset", **FREE), at(3, "flush"),
+)  # fmt: skip
+life(
+    "windows-more-metrics-asks-again",
+    "Both metrics in each window instead of one lose more: a yes to one does not cover that.",
+    start(plan="sampled", consent="unset", **FREE), at(0.1, "consent", choice="granted"), at(1, "flush"),
+    at(1.5, "close"), start(2, plan="sampled-both-2", consent="unset", **FREE), at(3, "flush"),
 )  # fmt: skip
 life(
     "windows-local",
@@ -434,14 +459,17 @@ life(
 )  # fmt: skip
 life(
     "windows-renew",
-    "The year's limit holds where plans change: silence is temporary, and status names the next answer.",
-    on_day(0, "open", plan="sampled-28d-costly", consent="granted", policy={"max_year": 30}),
-    *[on_day(28 * number + 20, "flush") for number in range(1, 5)],
-    on_day(132.5, "close"),
-    on_day(133, "open", plan="sampled-28d-costly", consent="granted", policy={"max_year": 29}), on_day(160, "flush"),
+    "The year's limit holds where plans change: one window of 28 days is left out, then it goes on.",
+    on_day(0, "open", plan="sampled-month", consent="granted"),
+    *[on_day(7 * number + 3, "flush") for number in range(1, 21)],
+    on_day(143.5, "close"),
+    on_day(144, "open", plan="sampled-month-28d-2", consent="granted", policy={"max_year": 27}),
+    *[on_day(144 + 28 * number, "flush") for number in range(1, 12)],
 )  # fmt: skip
 
 # Versions of a plan
+
+UNTIL_40 = (at(39.5, "flush"), at(39.9, "close"))  # it runs until then, so that there is no gap
 
 for name, about in (
     ("base-2", "the same questions"),
@@ -456,7 +484,7 @@ for name, about in (
         f"version-{name}-chosen",
         f"After a yes the program comes with {about}, 40 rounds later.",
         start(consent="unset"), at(0.1, "consent", choice="granted"), at(1, "flush"), at(2, "flush"),
-        at(2.5, "close"), start(40, plan=name, consent="unset"), at(41, "flush"), at(42, "flush"),
+        *UNTIL_40, start(40, plan=name, consent="unset"), at(41, "flush"), at(42, "flush"),
         at(42.5, "consent", choice="granted"), at(44, "flush"), at(45, "flush"),
     )  # fmt: skip
     life(
@@ -468,7 +496,7 @@ life(
     "version-keeps-asking-off",
     "With ask_again off a choice holds for every plan of the program.",
     start(consent="unset", ask_again=False), at(0.1, "consent", choice="granted"), at(1, "flush"), at(2, "flush"),
-    at(2.5, "close"), start(40, plan="more-2", consent="unset", ask_again=False), at(41, "flush"), at(42, "flush"),
+    *UNTIL_40, start(40, plan="more-2", consent="unset", ask_again=False), at(41, "flush"), at(42, "flush"),
 )  # fmt: skip
 life(
     "version-older",
@@ -485,7 +513,7 @@ life(
 life(
     "version-too-soon",
     "New questions are taken up 28 rounds after the last ones, not earlier.",
-    start(), at(1, "flush"), at(1.5, "close"), start(27, plan="more-2"), at(28, "flush"), at(28.1, "close"),
+    start(), at(1, "flush"), at(26.5, "flush"), at(26.9, "close"), start(27, plan="more-2"), at(28, "flush"), at(28.1, "close"),
     start(28.5, plan="more-2"), at(29, "flush"), at(30, "flush"), at(31, "flush"),
 )  # fmt: skip
 life(
@@ -529,9 +557,16 @@ life(
     start(5, plan="two", policy={"max_lifetime": 5}), at(6, "flush"), at(7, "flush"),
 )  # fmt: skip
 life(
+    "policy-lowered-patient",
+    "Rounds in which the program ran under a refused plan recorded nothing: they are never answered as empty.",
+    start(plan="patient", policy={"max_lifetime": 4}), at(1, "flush"), add(2, 10), at(2.2, "close"),
+    start(3, plan="patient", policy={"max_lifetime": 1}), add(3, 10), at(3.5, "close"),
+    start(5, plan="patient", policy={"max_lifetime": 5}), at(6, "flush"), at(7, "flush"),
+)  # fmt: skip
+life(
     "policy-versions-add-up",
     "New questions in new versions add up for life; a version beyond the limit is refused and the one held goes on.",
-    start(policy={"max_lifetime": 4}), at(1, "flush"), at(1.5, "close"),
+    start(policy={"max_lifetime": 4}), at(1, "flush"), *UNTIL_40,
     start(40, plan="half-2", policy={"max_lifetime": 2.5}), at(41, "flush"), at(41.5, "close"),
     start(42, plan="half-2", policy={"max_lifetime": 3}), at(43, "flush"), at(44, "flush"),
 )  # fmt: skip
@@ -568,8 +603,8 @@ for how in ("truncate", "flip", "zeros"):
     life(
         f"damage-{how}-sampled",
         "A damaged file counts as a year's limit of windows: silent for 365 days, then it answers again.",
-        start(plan="sampled-patient"), *[at(number, "flush") for number in range(12, 72, 10)], at(72, "close"),
-        at(72.1, "damage", how=how), start(73, plan="sampled-patient"), at(73.1, "consent", choice="granted"),
+        start(plan="sampled-week"), *[at(number, "flush") for number in range(12, 72, 10)], at(72, "close"),
+        at(72.1, "damage", how=how), start(73, plan="sampled-week"), at(73.1, "consent", choice="granted"),
         at(140, "flush"), at(1500, "flush"), at(1560, "flush"),
     )  # fmt: skip
 life(
@@ -722,5 +757,5 @@ life(
     start(unusable=True), add(0, 3), at(1, "flush"), at(1.5, "consent", choice="granted"), at(2, "flush"),
 )  # fmt: skip
 
-NOT_LISTED = ("long-local", "windows-year")
+NOT_LISTED = ("long-local", "windows-year", "windows-renew")
 """Lives with so many reports that a receipt need not list them one by one, or that would fill the file."""

@@ -375,18 +375,14 @@ def lost_in_year(state: State, start: int) -> Decimal:
 
 def take_up(state: State, now: float) -> None:
     """Hold the program's plan from the next round on; a refused one changes nothing."""
-    kept, plan, current = state.kept, state.plan, current_round(state, now)
+    kept = state.kept
+    plan = state.plan
     if plan is None:
         return
     state.is_refused = False
     newest, newest_first = kept.plans[-1] if kept.plans else (None, 0)
     if newest is None or plan.version > newest.version:
-        first = current + 1
-        if newest is not None and (newest.window or plan.window):
-            first = max(first, newest_first)
-            if newest.window != plan.window:  # windows never overlap
-                end = max((window.end for window in kept.windows), default=0)
-                first = max(first, -(-end // plan.length))
+        first = first_round(state, plan, now)
         asks_new = bool(questions(plan, 0).keys() - {(name, digest, 0) for name, digest, _ in kept.held})
         too_soon = asks_new and kept.changed_in is not None and is_too_soon(state, plan, first)
         if too_soon or is_beyond(state, plan):
@@ -416,6 +412,20 @@ def take_up(state: State, now: float) -> None:
             lapse(state, now)
             return
         kept.held |= questions(newest, kept.epoch)
+
+
+def first_round(state: State, plan: Plan, now: float) -> int:
+    """The first round that is answered under a new version: the next one; windows never overlap."""
+    first = current_round(state, now) + 1
+    if not state.kept.plans:
+        return first
+    newest, newest_first = state.kept.plans[-1]
+    if newest.window or plan.window:
+        first = max(first, newest_first)
+        if newest.window != plan.window:
+            end = max((window.end for window in state.kept.windows), default=0)
+            first = max(first, -(-end // plan.length))
+    return first
 
 
 def draw_secret(state: State) -> None:
@@ -901,10 +911,13 @@ def look(state: State, now: float) -> dict[str, Any]:
     if state.is_unusable:
         return {"active": False, "reasons": ["state"]}
     reasons = [kept.in_force] if kept.in_force in ("unset", "denied") else []
-    reasons += ["paused"] * is_paused(state, "asked")
+    if is_paused(state, "asked"):
+        reasons.append("paused")
     reasons += state.silenced
-    reasons += ["refused"] * state.is_refused
-    reasons += ["expired"] * has_expired(state.plan, now)
+    if state.is_refused:
+        reasons.append("refused")
+    if has_expired(state.plan, now):
+        reasons.append("expired")
     least, most = loss_bounds(state)
     return {
         "consent": kept.in_force,

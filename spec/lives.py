@@ -100,16 +100,13 @@ def on_day(day: float, do: str, **more: Any) -> Event:
 
 
 def add(number: float, amount: int, metric: str = "saves") -> Event:
+    """A value is recorded."""
     return at(number, "add", metric=metric, amount=amount)
 
 
 def start(number: float = 0, plan: str = "base", consent: str = "granted", **more: Any) -> Event:
+    """A program starts."""
     return at(number, "open", plan=plan, consent=consent, **more)
-
-
-def every_round(first: int, last: int) -> list[Event]:
-    """A flush in each of these rounds."""
-    return [at(number, "flush") for number in range(first, last + 1)]
 
 
 FREE = {"policy": "unlimited"}
@@ -250,7 +247,7 @@ life(
 
 life(
     "pause",
-    "A pause of some rounds: none that it overlaps is answered, and what waits is sent afterwards if it is still taken.",
+    "A pause of some rounds: none that it overlaps is answered; what waits is sent afterwards if it is still taken.",
     start(), at(1, "flush"), add(1, 10), at(1.5, "pause"), add(1.6, 10), at(2, "flush"), at(3, "flush"),
     at(3.5, "resume"), add(3.6, 10), at(4, "flush"), add(4, 10), at(5, "flush"),
 )  # fmt: skip
@@ -376,7 +373,11 @@ life(
     "windows-every-round",
     "One round of each window is answered, the one that the secret picks, whatever is recorded.",
     start(plan="sampled", **FREE),
-    *[event for number in range(2, 72, 2) for event in (add(number - 1, 5), add(number - 1, 2, "opens"), at(number, "flush"))],
+    *[
+        event
+        for number in range(2, 72, 2)
+        for event in (add(number - 1, 5), add(number - 1, 2, "opens"), at(number, "flush"))
+    ],
 )  # fmt: skip
 life(
     "windows-costlier-version",
@@ -513,7 +514,8 @@ life(
 life(
     "version-too-soon",
     "New questions are taken up 28 rounds after the last ones, not earlier.",
-    start(), at(1, "flush"), at(26.5, "flush"), at(26.9, "close"), start(27, plan="more-2"), at(28, "flush"), at(28.1, "close"),
+    start(), at(1, "flush"), at(26.5, "flush"), at(26.9, "close"), start(27, plan="more-2"),
+    at(28, "flush"), at(28.1, "close"),
     start(28.5, plan="more-2"), at(29, "flush"), at(30, "flush"), at(31, "flush"),
 )  # fmt: skip
 life(
@@ -610,7 +612,8 @@ for how in ("truncate", "flip", "zeros"):
 life(
     "deleted",
     "A deleted file cannot be known of: the device begins anew.",
-    start(), at(1, "flush"), at(2, "flush"), at(2.2, "close"), at(2.3, "delete"), start(3), at(4, "flush"), at(5, "flush"),
+    start(), at(1, "flush"), at(2, "flush"), at(2.2, "close"), at(2.3, "delete"), start(3),
+    at(4, "flush"), at(5, "flush"),
 )  # fmt: skip
 
 # Forget

@@ -109,7 +109,7 @@ def start(number: float = 0, plan: str = "base", consent: str = "granted", **mor
     return at(number, "open", plan=plan, consent=consent, **more)
 
 
-FREE = {"policy": "unlimited"}
+FREE: dict[str, Any] = {"policy": "unlimited"}
 LIVES: list[Life] = []
 
 
@@ -575,10 +575,12 @@ life(
 
 # Damage
 
-for how, (name, limit) in product(
-    ("truncate", "flip", "zeros"),
-    [("default", {}), ("limit", {"policy": {"max_lifetime": 40}}), ("unlimited", FREE)],
-):
+LIMITS: list[tuple[str, dict[str, Any]]] = [
+    ("default", {}),
+    ("limit", {"policy": {"max_lifetime": 40}}),
+    ("unlimited", FREE),
+]
+for how, (name, limit) in product(("truncate", "flip", "zeros"), LIMITS):
     life(
         f"damage-{how}-{name}",
         "The file is damaged: the person is asked again, in a new epoch that counts the largest limit.",

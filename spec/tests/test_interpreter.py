@@ -1,0 +1,148 @@
+"""transitions.json is what the rules say, and each rule shows in some row."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from spec import interpreter
+from spec.lives import LIVES, PLANS
+
+SOURCE = Path(interpreter.__file__).read_text()
+DOCUMENT = json.loads(interpreter.FILE.read_text())
+
+
+def test_the_file_is_what_the_rules_say() -> None:
+    assert interpreter.FILE.read_text() == interpreter.text(), "run: python -m spec.interpreter --write"
+
+
+def test_there_are_enough_transitions_and_most_hold_on_both_devices() -> None:
+    rows = [(life, str(place), row) for life in DOCUMENT["lives"] for place, row in enumerate(life["rows"])]
+    seen = [(life, place) for life, place, row in rows if "then" in row]
+    assert len(seen) >= 1500
+    for device in ("python", "javascript"):
+        held = [1 for life, place in seen if place not in life["fails"].get(device, {}).get("rows", {})]
+        assert len(held) >= 1400
+
+
+def test_every_mark_names_its_reason() -> None:
+    names = {f"28.{number}" for number in range(1, 15)} | {f"D{number}" for number in range(1, 8)}
+    page = Path(interpreter.__file__).with_name("transitions.md").read_text()
+    for life in DOCUMENT["lives"]:
+        for mark in life["fails"].values():
+            assert mark["because"]
+            assert set(mark["because"]) <= names
+            assert all(f"| {reason} |" in page for reason in mark["because"])
+            assert mark["rows"]
+            assert all("then" in life["rows"][int(row)] for row in mark["rows"])
+
+
+def test_lives_that_differ_in_values_only_send_the_same_rounds() -> None:
+    lives = {life["name"]: life["rows"] for life in DOCUMENT["lives"]}
+    for name in ("twin", "twin-killed", "twin-daily"):
+        unused, used = (
+            [(row["at"], [json.loads(body)["round"] for body in row["then"]["sent"]])
+             for row in lives[f"{name}-{which}"] if "then" in row]
+            for which in ("unused", "used")
+        )  # fmt: skip
+        assert unused == used
+        assert any(rounds for _, rounds in used)
+
+
+def test_the_next_answer_is_given_when_status_says() -> None:
+    tried = 0
+    for _, _, events in LIVES:
+        state = interpreter.State()
+        for event in events:
+            known = {**event, "plan_text": PLANS[event["plan"]]} if "plan" in event else event
+            state, then = interpreter.step(state, known, event["at"])
+        due = then.get("next")
+        if due is None or event["at"] >= due - 1:
+            continue
+        before, _ = interpreter.step(state, {"do": "report"}, due - 1)
+        after, _ = interpreter.step(before, {"do": "pause"}, due + 1)  # it notes that the program runs
+        known_rounds = {report.round for report in state.kept.reports}
+        interpreter.end_pause(after, due + 1, "asked")
+        after.kept.pauses = before.kept.pauses
+        interpreter.answer_due(after, due + 1)
+        length = interpreter.plan_length(state)
+        assert due // length - 1 in {report.round for report in after.kept.reports} - known_rounds
+        tried += 1
+    assert tried > 50
+
+
+BROKEN = {
+    "a gap is answered without its spell": ("return bool(rounds) and is_answerable(", "return True or is_answerable("),
+    "grace is one round": ("max(7 * DAY, 3 * length)", "length"),
+    "a value is presence": ('NO_CALL = ("open", "add", ', 'NO_CALL = ("open", '),
+    "a held window keeps its first cost": ("window.loss = max(window.loss, window_loss)", "pass"),
+    "damage counts today's limit": ("lost = {**state.kept.largest,", "lost = {**state.policy,"),
+    "damage counts nothing": ("lost=lost,", "lost=None,"),
+    "a choice is lost under a rule": (
+        'state.kept.choice = event["choice"]',
+        'state.kept.choice = None if state.silenced else event["choice"]',
+    ),
+    "what has left is forgotten": ("if not kept.has_told:", "if True:"),
+    "what was not sent is kept": ("if not kept.has_told:", "if False:"),
+    "every 4xx is final": ('and given.get("code") in FINAL_CODES', ""),
+    "expiry a day later": ("now >= plan.expires", "now >= plan.expires + DAY"),
+    "the year never renews": ("if window.end > start - YEAR", "if True"),
+    "windows are not limited": ("return most is None or plan.round_loss", "return True or plan.round_loss"),
+    "a yes covers every epoch": ('or agreed["epoch"] != asked["epoch"]', ""),
+    "a yes covers higher losses": ('or asked["loss"] > agreed["loss"]', ""),
+    "a resumed round is answered": ("pause[1] = max(pause[0], current_round(state, now))", "pause[1] = pause[0]"),
+    "a plan is taken up at once": ("first = current_round(state, now) + 1\n", "first = current_round(state, now)\n"),
+    "rounds begun before forget are answered": (
+        "    kept.epoch += 1\n    kept.silent_through = max(kept.silent_through, current_round(state, now))",
+        "    kept.epoch += 1",
+    ),
+    "forget keeps the epoch": ("    kept.epoch += 1\n", ""),
+    "local is sent": ('status = "local" if is_local else "waiting"', 'status = "waiting"'),
+    "local is counted": ("if not is_local:\n            for question", "if True:\n            for question"),
+    "a failed report is not sent again": (" or now >= report.surely_from", ""),
+    "a closed report waits on": ('report.state == "waiting" and report.closes <= now', "False"),
+    "new questions at any time": ("too_soon = asks_new and", "too_soon = False and"),
+    "28 weeks for new questions": ("min(rounds * plan.length, rounds * DAY)", "rounds * plan.length"),
+    "a year's cost is not asked for": ('above(plan.round_loss * windows_in_year, "max_year")', "False"),
+    "epsilon is free where answers are sampled": (
+        '[above(metric.epsilon, "max_epsilon") for metric in plan.metrics]',
+        '[above(metric.epsilon, "max_epsilon") for metric in plan.metrics if not plan.window]',
+    ),
+    "an older or changed plan is taken": ("elif plan.fingerprint != newest.fingerprint:", "elif False:"),
+    "refused rounds are answered as empty": ("elif not is_paused(state):", "elif False:"),
+    "the default wins over the choice": ("kept.choice or state.default", "state.default"),
+    "a rule does not silence": ('        start_pause(state, now, "rule")', "        pass"),
+}  # fmt: skip
+
+
+@cache
+def right_rows(name: str) -> list[Any]:
+    return next(interpreter.live(events, PLANS) for known, _, events in LIVES if known == name)
+
+
+def lives_that_change(source: str) -> Iterator[str]:
+    """The names of lives with other rows by these rules."""
+    module = types.ModuleType("spec.broken")
+    module.__file__ = interpreter.__file__
+    sys.modules["spec.broken"] = module  # dataclasses look their module up
+    exec(compile(source, "broken", "exec"), module.__dict__)  # noqa: S102
+    for name, _, events in LIVES:
+        try:
+            rows = module.live(events, PLANS)
+        except (ValueError, KeyError):  # it contradicts itself
+            rows = None
+        if rows != right_rows(name):
+            yield name
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_rule_changes_rows(name: str) -> None:
+    right, wrong = BROKEN[name]
+    assert SOURCE.count(right) == 1
+    assert next(lives_that_change(SOURCE.replace(right, wrong)), None)

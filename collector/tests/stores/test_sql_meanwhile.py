@@ -131,8 +131,9 @@ class Meanwhile:
 
 @pytest.fixture
 def meanwhile(bench: Bench, url: str, monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
-    monkeypatch.setattr("reticent_collector.stores.sqlite._PATIENCE", 0.1)
-    monkeypatch.setattr("reticent_collector.stores.pool.PLACE_SECONDS", 0.1)
+    monkeypatch.setattr("reticent_collector.stores.sqlite_files.PATIENCE", 0.1)
+    monkeypatch.setattr("reticent_collector.stores.sqlite_files.PLACE_SECONDS", 0.1)
+    monkeypatch.setattr("reticent_collector.stores.postgres._PLACE_SECONDS", 0.1)
     return Meanwhile(bench, url)
 
 
@@ -219,7 +220,7 @@ def test_a_large_round_is_dropped_little_by_little(
 ) -> None:
     """Others append in between; whoever dies in the middle leaves a sealed round, and the rest is swept later."""
     monkeypatch.setattr("reticent_collector.stores.sqlite._DROPPED_BYTES", 100)
-    monkeypatch.setattr("reticent_collector.stores.sqlite._PATIENCE", 0.1)
+    monkeypatch.setattr("reticent_collector.stores.sqlite_files.PATIENCE", 0.1)
     reports = [bench.reports(20) for _ in range(8)]
     for group in reports:
         bench.append(group)

@@ -102,7 +102,10 @@ def test_another_programs_folder_stays_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"reticent": "lake", "format": 2}', "expected a lake of format 1, got lake of format 2"),
+        (
+            '{"reticent": "lake", "format": 2}',
+            "written by a newer version of reticent: its format is number 2",
+        ),
         ("{}", "lake.json is damaged: KeyError"),
         ("", "lake.json is damaged: JSONDecodeError"),
     ],

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from reticent.errors import ParameterError, StoreError
 from reticent_collector.stores.open_round import OpenRound, Seen, Span
-from reticent_collector.stores.pool import Row, Transaction
 from reticent_collector.stores.records import Count, CountsByTags, Layout, Records, RoundKey, counts_of_rows
 from reticent_collector.stores.sql_tables import SqlTables
 from reticent_collector.stores.sql_upkeep import (
@@ -21,6 +20,7 @@ from reticent_collector.stores.sql_upkeep import (
     unlisted,
 )
 from reticent_collector.stores.store import DamagedError, Repair, RoundGoneError, RoundInfo, State, damaged
+from reticent_collector.stores.transactions import SqlRow, Transaction
 
 LATEST_ROUNDS = """
 SELECT plan, version, round, state, reports FROM (
@@ -106,7 +106,7 @@ class SqlBackend(SqlTables):
             row = self._row(transaction, key)
         return row[0] if row and row[1] == "open" else None
 
-    def _row(self, transaction: Transaction, key: RoundKey) -> Row | None:
+    def _row(self, transaction: Transaction, key: RoundKey) -> SqlRow | None:
         """
         A round's number, state and final reports.
 
@@ -340,7 +340,7 @@ class SqlBackend(SqlTables):
         return [f"damaged_{number}"]
 
 
-def _unseen(transaction: Transaction, table: str, seen: Seen, bad: Container[int]) -> list[Row]:
+def _unseen(transaction: Transaction, table: str, seen: Seen, bad: Container[int]) -> list[SqlRow]:
     """The next groups of a round that were not seen, up to some megabytes, with their numbers."""
     listed = transaction.execute(
         f"SELECT number, length(records) FROM {table} WHERE number > ? ORDER BY number LIMIT ?",  # noqa: S608

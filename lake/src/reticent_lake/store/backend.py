@@ -108,6 +108,11 @@ class LakeBackend(LakeTables):
             kind, version = document["reticent"], document["format"]
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{self.url}: {LAKE} is damaged: {type(error).__name__}") from error
+        if kind == "lake" and isinstance(version, int) and version > FORMAT:
+            raise StoreError(
+                f"{self.url}: was written by a newer version of reticent: its format is number {version}, and this"
+                f" one knows {FORMAT}; it was not changed.\n  Hint: use that version, or give a new folder"
+            )
         if (kind, version) != ("lake", FORMAT):
             raise StoreError(
                 f"{self.url}: expected a lake of format {FORMAT}, got {kind} of format {version}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reticent import imported_when_used
 from reticent.errors import MissingExtraError, StoreError
@@ -12,8 +12,27 @@ try:
 except ImportError as missing:
     raise MissingExtraError("collector", "numpy") from missing
 
+from reticent_collector.stores.backend import (
+    ROLES,
+    Appended,
+    Backend,
+    DamagedError,
+    Key,
+    PeriodKey,
+    Repair,
+    ResultsTable,
+    RoundGoneError,
+    RoundInfo,
+    State,
+    Steps,
+    StoreAwayError,
+    StoreGoneError,
+    create_key,
+    hash_of,
+    matches,
+)
 from reticent_collector.stores.id_set import IdSet
-from reticent_collector.stores.open_round import OpenRound, Seen, Span
+from reticent_collector.stores.open_round import GroupRange, OpenRound, Seen
 from reticent_collector.stores.records import (
     Count,
     CountsByTags,
@@ -25,33 +44,8 @@ from reticent_collector.stores.records import (
     latest,
     reports_of,
 )
-from reticent_collector.stores.round_store import RoundStore
 from reticent_collector.stores.shown import FEW, Step, folded
-from reticent_collector.stores.store import (
-    MARGIN_SECONDS,
-    ROLES,
-    Appended,
-    Backend,
-    DamagedError,
-    Key,
-    Keys,
-    PeriodKey,
-    Repair,
-    ResultsTable,
-    RoundGoneError,
-    RoundInfo,
-    Rounds,
-    RoundWriter,
-    State,
-    Steps,
-    Store,
-    StoreAwayError,
-    StoreGoneError,
-    create_key,
-    due,
-    hash_of,
-    matches,
-)
+from reticent_collector.stores.store import MARGIN_SECONDS, Store, due
 
 if TYPE_CHECKING:
     from reticent_collector.stores.postgres import PostgresBackend
@@ -67,9 +61,9 @@ __all__ = [
     "Count",
     "CountsByTags",
     "DamagedError",
+    "GroupRange",
     "IdSet",
     "Key",
-    "Keys",
     "LakeBackend",
     "Layout",
     "OpenRound",
@@ -81,11 +75,7 @@ __all__ = [
     "RoundGoneError",
     "RoundInfo",
     "RoundKey",
-    "RoundStore",
-    "RoundWriter",
-    "Rounds",
     "Seen",
-    "Span",
     "SqliteBackend",
     "State",
     "Step",
@@ -115,7 +105,7 @@ __getattr__ = imported_when_used(
 """A backend's libraries are imported with it."""
 
 
-def open_store(url: str, *, readonly: bool = False) -> RoundStore[Any]:
+def open_store(url: str, *, readonly: bool = False) -> Store:
     """
     The store at an address: `sqlite:///folder/file.db` (three slashes and a relative path, or four), or
     `postgresql://user:password@host/database`, or `lake:///folder`, or `lake+s3://bucket/folder`, or
@@ -147,4 +137,4 @@ def open_store(url: str, *, readonly: bool = False) -> RoundStore[Any]:
             f"{' or lake:///folder' if readonly else ', lake:///folder or memory:'}, "
             f"got {url.rpartition('@')[2] or '(nothing)'}."
         )
-    return RoundStore(backend)
+    return Store(backend)

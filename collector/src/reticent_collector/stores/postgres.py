@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import quote
 
 from reticent.errors import MissingExtraError, StoreError
+from reticent_collector.stores.backend import StoreAwayError
 from reticent_collector.stores.migrations import check_version, upgrade
 from reticent_collector.stores.sql import SqlBackend
 from reticent_collector.stores.sql_schema import POSTGRES_RECORDS, POSTGRES_TABLES, SCHEMA_VERSION
-from reticent_collector.stores.store import StoreAwayError
 from reticent_collector.stores.transactions import SqlRow, Transaction
 
 try:
@@ -46,7 +46,7 @@ _SETTINGS = (  # required for durability, whatever the database or the role pref
     " WHERE current_setting('synchronous_commit') = 'off'",
 )
 
-Outcome = TypeVar("Outcome")
+Returned = TypeVar("Returned")
 
 
 class PostgresBackend(SqlBackend):
@@ -226,7 +226,7 @@ class _Connection(psycopg.Connection[SqlRow]):
 
     patience = math.inf
 
-    def wait(self, gen: Generator[Any, Any, Outcome], *arguments: Any, **named: Any) -> Outcome:
+    def wait(self, gen: Generator[Any, Any, Returned], *arguments: Any, **named: Any) -> Returned:
         return super().wait(_while_heard(gen, self.patience), *arguments, **named)
 
     @classmethod
@@ -242,7 +242,7 @@ class _Connection(psycopg.Connection[SqlRow]):
             raise
 
 
-def _while_heard(steps: Generator[Any, Any, Outcome], patience: float) -> Generator[Any, Any, Outcome]:
+def _while_heard(steps: Generator[Any, Any, Returned], patience: float) -> Generator[Any, Any, Returned]:
     """The steps of psycopg, which learn every 0.1 s whether there is data; given up when there is none."""
     heard = time.monotonic()
     try:
@@ -255,7 +255,7 @@ def _while_heard(steps: Generator[Any, Any, Outcome], patience: float) -> Genera
                 raise _SilentError(f"no answer for {patience:g} s")
             wanted = steps.send(ready)
     except StopIteration as done:
-        result: Outcome = done.value
+        result: Returned = done.value
         return result
 
 

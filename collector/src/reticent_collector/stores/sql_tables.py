@@ -10,9 +10,8 @@ from contextlib import AbstractContextManager
 
 from reticent.plan import Plan
 from reticent_collector.columns import COLUMNS, segment_text, time_text, unix_seconds
+from reticent_collector.stores.backend import Key, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
-from reticent_collector.stores.round_store import not_registered, read_plan
-from reticent_collector.stores.store import Key, PeriodKey
 from reticent_collector.stores.transactions import SqlRow, Transaction
 
 _RESULTS_AT_ONCE = 200  # rows of results in one transaction, and the rest of a histogram

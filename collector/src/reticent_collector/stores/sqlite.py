@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reticent.errors import StoreError
+from reticent_collector.stores.backend import Repair
 from reticent_collector.stores.migrations import check_version, upgrade
 from reticent_collector.stores.records import Layout
 from reticent_collector.stores.sql import SqlBackend
@@ -25,7 +26,6 @@ from reticent_collector.stores.sqlite_files import (
     connect_unchanged,
     make_file,
 )
-from reticent_collector.stores.store import Repair
 from reticent_collector.stores.transactions import SqlRow, Transaction
 
 APPLICATION_ID = 0x2E71CE01

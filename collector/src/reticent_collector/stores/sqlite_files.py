@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reticent.errors import StoreError
-from reticent_collector.stores.store import StoreGoneError
+from reticent_collector.stores.backend import StoreGoneError
 from reticent_collector.stores.transactions import SqlRow, Transaction
 
 PLACE_SECONDS = 20.0  # to wait for a free connection

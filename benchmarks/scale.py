@@ -28,7 +28,7 @@ from tests.shared.spark import spark_cluster
 from benchmarks.load import arguments
 from reticent.plan import Plan
 from reticent_collector.stores import RoundKey, open_store
-from reticent_lake.frames import Arrow, DuckDB, Engine, Spark, seal_lake, spark_session
+from reticent_lake.frames import Arrow, CountingEngine, DuckDB, Spark, seal_lake, spark_session
 from reticent_lake.store import Columns, Part, folder_of
 
 PLAN = Plan.from_toml(
@@ -85,7 +85,7 @@ def by_hand(folder: Path) -> tuple[float, int]:
         return time.perf_counter() - start, sum(row[1] for row in rows)
 
 
-def by_engine(folder: Path, engine: Engine) -> tuple[float, int]:
+def by_engine(folder: Path, engine: CountingEngine) -> tuple[float, int]:
     """Seconds and reports of a seal, all checks of the files included; of a copy, because it removes them."""
     copy = folder.with_name(f"{folder.name}-sealed")
     shutil.copytree(folder, copy, copy_function=os.link)

@@ -3,7 +3,7 @@ A store in dictionaries, the smallest that keeps the laws of `reticent_collector
 
     python examples/store/dict_store.py
 
-`RoundStore` knows which reports are new, late or counted twice; a backend only keeps what it is given.
+`Store` knows which reports are new, late or counted twice; a backend only keeps what it is given.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,6 +15,7 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent_collector.stores import (
     Count,
+    GroupRange,
     Key,
     Layout,
     OpenRound,
@@ -23,10 +24,9 @@ from reticent_collector.stores import (
     RoundGoneError,
     RoundInfo,
     RoundKey,
-    RoundStore,
     Seen,
-    Span,
     State,
+    Store,
     latest,
 )
 from reticent_collector.testing import check_store
@@ -88,22 +88,22 @@ class DictBackend:
 
     # Open rounds: a list of groups each
 
-    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, Span | None]:
+    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, GroupRange | None]:
         """Put a group into each round that is open; a durable backend has written them when it returns."""
-        stored: dict[RoundKey, Span | None] = {}
+        stored: dict[RoundKey, GroupRange | None] = {}
         with self._lock:
             for key, records in groups.items():
                 if self.state(key) in (None, "open"):
                     self._groups.setdefault(key, []).append(records)
-                    stored[key] = Span("", len(self._groups[key]), len(self._groups[key]))
+                    stored[key] = GroupRange("", len(self._groups[key]), len(self._groups[key]))
         return stored
 
-    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
+    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[GroupRange, Records]]]:
         """The groups that were not seen, all at once."""
         with self._lock:
             if key not in self._groups:
                 raise RoundGoneError
-            groups = [(Span("", n, n), records) for n, records in enumerate(self._groups[key], 1)]
+            groups = [(GroupRange("", n, n), records) for n, records in enumerate(self._groups[key], 1)]
         yield [(span, records) for span, records in groups if span not in seen]
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
@@ -193,7 +193,7 @@ class DictBackend:
         """Nothing is open."""
 
 
-class DictStore(RoundStore[DictBackend]):
+class DictStore(Store):
     """A store over such a backend."""
 
     def __init__(self) -> None:

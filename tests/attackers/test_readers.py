@@ -411,7 +411,7 @@ def test_a_step_counts_all_that_was_counted_before(urls: Callable[[str], str]) -
 
 
 def test_a_step_that_would_keep_commits_waiting_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reticent_collector.stores.round_store.MOST_STEP_BYTES", 10)
+    monkeypatch.setattr("reticent_collector.stores.store.MOST_STEP_BYTES", 10)
     plan, store = watched(LEAST), open_store("memory:")
     store.register(plan)
     key = RoundKey(plan.name, 1, plan.round_at(NOW))

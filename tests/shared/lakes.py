@@ -11,8 +11,8 @@ import pytest
 from tests.shared.writers import KEY
 
 from reticent.plan import Plan
-from reticent_collector.stores import RoundStore, open_store
-from reticent_lake.store import Engine, Files, LakeBackend
+from reticent_collector.stores import Store, open_store
+from reticent_lake.store import CountingEngine, Files, LakeBackend
 
 NEW = range(1000, 1040)
 """What a collector appends while something happens."""
@@ -20,7 +20,7 @@ Step = Callable[[int], None]
 Result = TypeVar("Result")
 
 
-def new_lake(folder: Path, plan: Plan) -> RoundStore:
+def new_lake(folder: Path, plan: Plan) -> Store:
     """A lake in a folder, that knows a plan."""
     store = open_store(f"lake:///{folder}")
     store.register(plan)
@@ -118,12 +118,12 @@ class Bay:
     """A lake with some reports in it, in memory if need not be elsewhere, and a collector that can be watched."""
 
     def __init__(
-        self, plan: Plan, groups: int = 2, files: Files | None = None, engine: Engine | None = None
+        self, plan: Plan, groups: int = 2, files: Files | None = None, engine: CountingEngine | None = None
     ) -> None:
         self.plan = plan
         self.files = files or Memory()
         self.watched = Stepping(self.files)
-        self.store = RoundStore(LakeBackend(self.watched))
+        self.store = Store(LakeBackend(self.watched))
         self.store.backend.engine = engine
         self.store.register(plan)
         self.sent: set[int] = set()
@@ -131,10 +131,10 @@ class Bay:
             self.append(self.store, range(10 * number, 10 * number + 10))
         self.watched.steps = 0
 
-    def other(self) -> RoundStore:
-        return RoundStore(LakeBackend(self.files))
+    def other(self) -> Store:
+        return Store(LakeBackend(self.files))
 
-    def append(self, store: RoundStore, numbers: Iterable[int]) -> bool:
+    def append(self, store: Store, numbers: Iterable[int]) -> bool:
         """Append; whether it was accepted, which is remembered."""
         numbers = list(numbers)
         (answer,) = store.append({KEY: mixed_group(numbers)}).values()

@@ -15,7 +15,7 @@ from tests.simulator.world import PLANS, START, Files, files_of, put_files
 from reticent.errors import StoreError
 from reticent.testing import ManualClock
 from reticent_collector.http import Collector, CollectorProtocol, Connections, seal_due
-from reticent_collector.stores import Appended, Count, RoundKey, RoundStore, SqliteBackend
+from reticent_collector.stores import Appended, Count, RoundKey, SqliteBackend, Store
 
 
 class WatchedBackend(SqliteBackend):
@@ -47,7 +47,7 @@ class WatchedBackend(SqliteBackend):
             transaction.execute(f"PRAGMA max_page_count = {pages if full else 1 << 30}")
 
 
-class WatchedStore(RoundStore[WatchedBackend]):
+class WatchedStore(Store):
     """The embedded store, with places where a test may step in."""
 
     def __init__(self, path: str, sealing: Callable[[RoundKey], None]) -> None:

@@ -15,7 +15,7 @@ from tests.simulator.machine import System
 from reticent.device import Answer, HttpTransport, Outcome, StateFile, answer
 from reticent.reports import from_json, to_json
 from reticent_collector.http import Committer
-from reticent_collector.stores import Appended, IdSet, OpenRound, RoundStore
+from reticent_collector.stores import Appended, IdSet, OpenRound, Store
 
 
 def budget(examples: int, steps: int = 30, *, to_fail: bool = False) -> settings:
@@ -125,14 +125,14 @@ def puts_a_value_into_a_tag(patch: Patch) -> None:
 
 def corrects_sealed_rounds(patch: Patch) -> None:
     """A store that mends old results when it starts."""
-    load = RoundStore.load_open_rounds
+    load = Store.load_open_rounds
 
-    def mending(self: RoundStore[Any]) -> int:
+    def mending(self: Store) -> int:
         with self.backend.writing() as transaction:
             transaction.execute("UPDATE counts SET ones = reports")
         return load(self)
 
-    patch.setattr(RoundStore, "load_open_rounds", mending)
+    patch.setattr(Store, "load_open_rounds", mending)
 
 
 FAULTS = {

@@ -22,7 +22,7 @@ from reticent.plan import Plan
 from reticent_collector.dashboard import handlers, static
 from reticent_collector.http import SECURITY_HEADERS, Health, KeyTraffic
 from reticent_collector.results import Results
-from reticent_collector.stores import Layout, RoundKey, RoundStore, open_store
+from reticent_collector.stores import Layout, RoundKey, Store, open_store
 from reticent_lab.fleet import SdkFleet
 
 PLAN = """
@@ -173,7 +173,7 @@ def serving(app: ASGIApp) -> Iterator[int]:
 class World:
     """A store, the clock it is read by, and what is known about its devices."""
 
-    store: RoundStore
+    store: Store
     plan: Plan
     now: float
     health: Health = HEALTH

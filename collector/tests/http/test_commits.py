@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reticent.errors import StoreError
-from reticent_collector.http import BusyError, Committer
+from reticent_collector.http import Committer, QueueFullError
 from reticent_collector.stores import Appended, RoundKey
 
 FIRST, SECOND = RoundKey("a", 1, 1), RoundKey("a", 1, 2)
@@ -181,12 +181,12 @@ def test_too_many_single_reports_are_refused_and_stopping_writes_those_that_wait
     bench.store.entered.acquire()
     bench.submit_one("b")
     bench.submit_one("c")
-    with pytest.raises(BusyError):
+    with pytest.raises(QueueFullError):
         bench.submit_one("d")
     bench.store.go(2)
     bench.committer.stop()
     assert bench.store.commits == [{FIRST: b"a"}, {FIRST: b"bc"}]
-    with pytest.raises(BusyError):
+    with pytest.raises(QueueFullError):
         bench.submit_one("e")
 
 
@@ -268,7 +268,7 @@ def test_too_much_waiting_is_refused_and_queues_nothing(make: Callable[..., Benc
     bench.store.entered.acquire()
     bench.submit("b", reports=2)
     bench.submit("c")
-    with pytest.raises(BusyError):
+    with pytest.raises(QueueFullError):
         bench.submit("d")
     bench.store.go(2)
     bench.until(3)
@@ -295,7 +295,7 @@ def test_stopping_writes_what_waits_and_takes_nothing_more(make: Callable[..., B
     bench.store.go(2)
     bench.committer.stop()
     assert bench.store.commits == [{FIRST: b"a"}, {FIRST: b"b"}]
-    with pytest.raises(BusyError):
+    with pytest.raises(QueueFullError):
         bench.submit("c")
     bench.until(2)
 

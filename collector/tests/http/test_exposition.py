@@ -12,7 +12,7 @@ from reticent.plan import Plan
 from reticent_collector.estimates import Estimate, difference
 from reticent_collector.http import Health, exposition, render_metrics
 from reticent_collector.results import Results
-from reticent_collector.stores import Layout, RoundKey, RoundStore, open_store
+from reticent_collector.stores import Layout, RoundKey, Store, open_store
 
 PLAN = """
 min_reports = 50
@@ -49,13 +49,13 @@ Samples = dict[tuple[str, ...], float]
 
 
 @pytest.fixture
-def store() -> Iterator[RoundStore[object]]:
+def store() -> Iterator[Store]:
     opened = open_store("memory:")
     yield opened
     opened.close()
 
 
-def fill(store: RoundStore[object], plan: Plan, sizes: dict[int, int]) -> None:
+def fill(store: Store, plan: Plan, sizes: dict[int, int]) -> None:
     """Sealed rounds with so many reports each; the devices of a round have the same tags in turn."""
     store.register(plan)
     layout = Layout(plan)
@@ -65,7 +65,7 @@ def fill(store: RoundStore[object], plan: Plan, sizes: dict[int, int]) -> None:
         store.seal(key)
 
 
-def samples(store: RoundStore[object], name: str, results: Results | None = None) -> Samples:
+def samples(store: Store, name: str, results: Results | None = None) -> Samples:
     body, _ = render_metrics(results or Results(store), Health("1.0", "memory:"), "text/plain")
     order = ("metric", "segment", "tag", "bucket", "bucket_low", "bucket_high", "label")
     return {
@@ -76,7 +76,7 @@ def samples(store: RoundStore[object], name: str, results: Results | None = None
     }
 
 
-def by_label(name: str, store: RoundStore[object], plan: Plan) -> Samples:
+def by_label(name: str, store: Store, plan: Plan) -> Samples:
     """The same from the counts, by the estimator."""
     expected: Samples = {}
     results = Results(store)
@@ -92,7 +92,7 @@ def by_label(name: str, store: RoundStore[object], plan: Plan) -> Samples:
 
 
 def test_figures_are_those_of_the_newest_sealed_period_with_edges_and_segments(
-    store: RoundStore[object],
+    store: Store,
 ) -> None:
     plan = Plan.from_toml(PLAN)
     fill(store, plan, {100: 300, 101: 400})
@@ -108,7 +108,7 @@ def test_figures_are_those_of_the_newest_sealed_period_with_edges_and_segments(
     assert [*end.values()] == [plan.round(101).end]
 
 
-def test_a_change_is_the_difference_of_adjacent_periods_of_one_version(store: RoundStore[object]) -> None:
+def test_a_change_is_the_difference_of_adjacent_periods_of_one_version(store: Store) -> None:
     plan = Plan.from_toml(PLAN)
     fill(store, plan, {100: 300, 101: 400})
     newest, before = Results(store).estimates(plan.name, "hours")
@@ -125,7 +125,7 @@ def test_a_change_is_the_difference_of_adjacent_periods_of_one_version(store: Ro
 
 
 def test_a_period_with_too_few_reports_is_not_shown_and_is_seen_to_be_missing(
-    store: RoundStore[object],
+    store: Store,
 ) -> None:
     plan = Plan.from_toml(PLAN)
     fill(store, plan, {100: 200, 101: 300, 102: 1000, 103: 49})
@@ -142,7 +142,7 @@ def test_a_period_with_too_few_reports_is_not_shown_and_is_seen_to_be_missing(
 
 
 def test_the_number_of_series_is_bounded_by_the_plan_alone(
-    store: RoundStore[object], monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1 + 3 + 3 numbers of the fleet, and as many of three tags and the rare ones: the fleet first, metrics whole."""
     plan = Plan.from_toml(PLAN)
@@ -161,7 +161,7 @@ def test_the_number_of_series_is_bounded_by_the_plan_alone(
         assert [*samples(store, "estimate_left_out").values()] == [left_out]
 
 
-def test_a_day_of_several_rounds_is_pooled_and_compared_as_results_do(store: RoundStore[object]) -> None:
+def test_a_day_of_several_rounds_is_pooled_and_compared_as_results_do(store: Store) -> None:
     """Rounds of six hours: `/metrics` says of the newest sealed day what `Results` says of it."""
     plan = Plan.from_toml(PLAN.replace('round = "1d"', 'round = "6h"'))
     fill(store, plan, dict.fromkeys(range(400, 408), 200))
@@ -176,7 +176,7 @@ def test_a_day_of_several_rounds_is_pooled_and_compared_as_results_do(store: Rou
     assert len(samples(store, "cohort_p_value", results)) > 0
 
 
-def test_what_is_remembered_of_a_sealed_period_gives_way_to_the_next(store: RoundStore[object]) -> None:
+def test_what_is_remembered_of_a_sealed_period_gives_way_to_the_next(store: Store) -> None:
     plan, results = Plan.from_toml(PLAN), Results(store)
     for number in (100, 101, 102):
         fill(store, plan, {number: 300 + number})

@@ -21,7 +21,7 @@ from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import HistogramCounts, MeanCounts
 from reticent_collector.estimates import Estimate, HistogramEstimate, average, difference, estimate
 from reticent_collector.results import Change, Result, Results, is_clear, span_of, unix_seconds, usual_every
-from reticent_collector.stores import Layout, RoundKey, RoundStore, open_store
+from reticent_collector.stores import Layout, RoundKey, Store, open_store
 
 PLAN = """
 min_reports = 20
@@ -68,7 +68,7 @@ def sampled(window: str) -> tuple[tuple[str, str], ...]:
 class World:
     """A store that is filled by hand: so many reports of a round, of which so many answer 1 about `used`."""
 
-    def __init__(self, store: RoundStore, plan: Plan) -> None:
+    def __init__(self, store: Store, plan: Plan) -> None:
         self.store, self.plan, self.now = store, plan, MONDAY + 100.0 * DAY
         self.results = Results(store, lambda: self.now)
         self.ids = 0

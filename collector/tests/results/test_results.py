@@ -17,7 +17,7 @@ from reticent_collector.counts import count_reports
 from reticent_collector.estimates import average, estimates_to_frame
 from reticent_collector.http import Health, render_metrics
 from reticent_collector.results import LruCache, Result, Results
-from reticent_collector.stores import Layout, RoundKey, RoundStore, open_store
+from reticent_collector.stores import Layout, RoundKey, Store, open_store
 from reticent_lab.fleet import SdkFleet
 from reticent_lake.frames import estimates_from_frame
 
@@ -55,7 +55,7 @@ DAY, MONDAY = 86_400, 345_600 // 86_400 + 7 * 2_900
 DEVICES = 120
 
 
-def fill(store: RoundStore, plan: Plan, rounds: range, unsealed: int | None = None) -> dict[int, list]:
+def fill(store: Store, plan: Plan, rounds: range, unsealed: int | None = None) -> dict[int, list]:
     """Rounds answered by the code of real devices; their reports by round."""
     store.register(plan)
     layout, tags = Layout(plan), [{"os": ("linux", "macos")[place % 3 == 0]} for place in range(DEVICES)]
@@ -74,7 +74,7 @@ def fill(store: RoundStore, plan: Plan, rounds: range, unsealed: int | None = No
 
 
 class World:
-    def __init__(self, store: RoundStore, unsealed: int | None = None, last: int = MONDAY + 14) -> None:
+    def __init__(self, store: Store, unsealed: int | None = None, last: int = MONDAY + 14) -> None:
         self.plan = Plan.from_toml(PLAN)
         self.sent = fill(store, self.plan, range(MONDAY, last), unsealed)
         self.now = (MONDAY + 15) * DAY + 3600.0

@@ -25,16 +25,7 @@ from reticent_collector.dashboard.points import PointReader
 from reticent_collector.estimates import estimates_to_frame
 from reticent_collector.http import Sealer
 from reticent_collector.results import Results, problems, write_results
-from reticent_collector.stores import (
-    FEW,
-    Layout,
-    PeriodKey,
-    RoundKey,
-    RoundStore,
-    open_store,
-    sql_tables,
-    sqlite,
-)
+from reticent_collector.stores import FEW, Layout, PeriodKey, RoundKey, Store, open_store, sql_tables, sqlite
 from reticent_lake.frames import estimates_from_frame
 
 PLAN = """
@@ -69,7 +60,7 @@ def later() -> float:
     return LATER
 
 
-def fill(store: RoundStore, rounds: range, devices: int = 95, seal: bool = True) -> None:
+def fill(store: Store, rounds: range, devices: int = 95, seal: bool = True) -> None:
     """Sealed rounds with reports of Windows (60), Linux (30) and macOS (5, which are too few to be shown)."""
     plan = Plan.from_toml(PLAN)
     layout = Layout(plan)
@@ -108,33 +99,33 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[RoundStore]:
+def store(url: str) -> Iterator[Store]:
     with closing(open_store(url)) as opened:
         yield opened
 
 
 @pytest.fixture
-def in_memory() -> Iterator[RoundStore]:
+def in_memory() -> Iterator[Store]:
     with closing(open_store("memory:")) as opened:
         yield opened
 
 
-def query(store: RoundStore, statement: str) -> list[tuple[Any, ...]]:
+def query(store: Store, statement: str) -> list[tuple[Any, ...]]:
     with store.backend.reading() as transaction:
         return transaction.execute(statement)
 
 
-def change(store: RoundStore, statement: str) -> None:
+def change(store: Store, statement: str) -> None:
     with store.backend.writing() as transaction:
         transaction.execute(statement)
 
 
-def table(store: RoundStore) -> dict[PeriodKey, list[dict[str, Any]]]:
+def table(store: Store) -> dict[PeriodKey, list[dict[str, Any]]]:
     """What is in the table, by period."""
     return {key: store.table.results(key) for key in sorted(store.table.written("shop"))}
 
 
-def test_the_table_says_what_readers_are_shown(store: RoundStore) -> None:
+def test_the_table_says_what_readers_are_shown(store: Store) -> None:
     fill(store, range(MONDAY, MONDAY + 30))
     assert write_results(store, later) == 30 + 8 + 2 + 1
     assert write_results(store, later) == 0
@@ -153,7 +144,7 @@ def test_the_table_says_what_readers_are_shown(store: RoundStore) -> None:
     assert list(problems(store, later)) == []
 
 
-def test_only_what_is_final_is_written(in_memory: RoundStore) -> None:
+def test_only_what_is_final_is_written(in_memory: Store) -> None:
     """A day is written once no report on any of its rounds can come any more, and with it nothing later."""
     fill(in_memory, range(MONDAY, MONDAY + 3))
     closes = (MONDAY + 4) * HOURS_6 + 3600  # of the last round of the day, on which nobody has reported
@@ -173,7 +164,7 @@ def test_only_what_is_final_is_written(in_memory: RoundStore) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_whoever_dies_between_two_steps_is_completed(
-    store: RoundStore, monkeypatch: pytest.MonkeyPatch, moment: str
+    store: Store, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """At each transaction: what was there stays as it was, histograms are whole, and the next pass completes it."""
     monkeypatch.setattr(sql_tables, "_RESULTS_AT_ONCE", 4)
@@ -220,7 +211,7 @@ def test_whoever_dies_between_two_steps_is_completed(
 
 
 def test_whoever_dies_while_the_table_is_rebuilt_is_completed(
-    in_memory: RoundStore, monkeypatch: pytest.MonkeyPatch
+    in_memory: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(in_memory, range(MONDAY, MONDAY + 1))
     write_results(in_memory, later)
@@ -244,7 +235,7 @@ def test_whoever_dies_while_the_table_is_rebuilt_is_completed(
     assert step >= 4 * 5  # of each period: a mark and two metrics removed, rows and a mark written
 
 
-def test_two_collectors_write_at_once(url: str, store: RoundStore) -> None:
+def test_two_collectors_write_at_once(url: str, store: Store) -> None:
     if url == "memory:":
         pytest.skip("one process")
     fill(store, range(MONDAY, MONDAY + 8))
@@ -342,7 +333,7 @@ def test_check_finds_what_is_not_as_the_counts_say_and_rebuild_makes_it_so(tmp_p
         assert query(store, "SELECT count(*) FROM results") == [(sum(map(len, whole.values())),)]
 
 
-def test_pruning_removes_the_figures_a_round_is_in(store: RoundStore) -> None:
+def test_pruning_removes_the_figures_a_round_is_in(store: Store) -> None:
     fill(store, range(MONDAY, MONDAY + 8))
     write_results(store, later)
     before = table(store)
@@ -367,7 +358,7 @@ def test_a_store_that_can_only_be_read_is_left_as_it_is(tmp_path: Path) -> None:
         assert write_results(store, later) == 4
 
 
-def test_views_and_types_are_those_that_tools_read(url: str, store: RoundStore) -> None:
+def test_views_and_types_are_those_that_tools_read(url: str, store: Store) -> None:
     fill(store, range(MONDAY, MONDAY + 33))
     write_results(store, later)
     names = [column.name for column in COLUMNS]
@@ -401,7 +392,7 @@ def test_views_and_types_are_those_that_tools_read(url: str, store: RoundStore) 
 
 
 def test_damage_keeps_a_period_from_being_written_and_what_is_written_from_being_lost(
-    in_memory: RoundStore,
+    in_memory: Store,
 ) -> None:
     """The damage is found only when the counts are read, after the store listed the round as sealed."""
     fill(in_memory, range(MONDAY, MONDAY + 4))
@@ -409,7 +400,7 @@ def test_damage_keeps_a_period_from_being_written_and_what_is_written_from_being
     assert write_results(in_memory, later) == 3
     assert sorted(key.every for key in table(in_memory)) == ["round"] * 3
     change(in_memory, "UPDATE counts SET ones = substr(ones, 2) WHERE round_id = 1 AND metric = 'minutes'")
-    in_memory = RoundStore(in_memory.backend)  # it was repaired, and the collector is started again
+    in_memory = Store(in_memory.backend)  # it was repaired, and the collector is started again
     assert write_results(in_memory, later) == 4
     whole = table(in_memory)
     change(in_memory, "UPDATE counts SET ones = 'x' || ones WHERE round_id = 1 AND metric = 'minutes'")
@@ -418,7 +409,7 @@ def test_damage_keeps_a_period_from_being_written_and_what_is_written_from_being
         assert table(in_memory) == whole
 
 
-def test_what_pages_remember_of_a_day_is_all_of_it(in_memory: RoundStore) -> None:
+def test_what_pages_remember_of_a_day_is_all_of_it(in_memory: Store) -> None:
     """Damage that is found while a page is made, and repaired later, is in no page after that."""
     fill(in_memory, range(MONDAY, MONDAY + 3))
     reader = PointReader(Results(in_memory, later))
@@ -435,7 +426,7 @@ def test_what_pages_remember_of_a_day_is_all_of_it(in_memory: RoundStore) -> Non
     assert rounds() == [4]
 
 
-def test_a_figure_that_lacks_a_damaged_round_is_never_called_final(in_memory: RoundStore) -> None:
+def test_a_figure_that_lacks_a_damaged_round_is_never_called_final(in_memory: Store) -> None:
     """The first reader finds the damage, and is told the same as the second one, and as after a repair."""
     fill(in_memory, range(MONDAY, MONDAY + 8))
     damage = "UPDATE counts SET ones = 'x' || ones WHERE round_id = 6 AND metric = 'minutes'"
@@ -444,14 +435,14 @@ def test_a_figure_that_lacks_a_damaged_round_is_never_called_final(in_memory: Ro
         later_day, day = Results(in_memory, later).estimates("shop", "minutes", every="day")
         assert (later_day.state, later_day.rounds_missing, day.state) == ("open", 1, "sealed")
     change(in_memory, damage.replace("'x' || ones", "substr(ones, 2)"))
-    again = RoundStore(in_memory.backend)
+    again = Store(in_memory.backend)
     assert Results(again, later).estimates("shop", "minutes", every="day")[0].state == "sealed"
     change(in_memory, damage)
     rounds = Results(again, later).estimates("shop", "minutes", rounds=[MONDAY + 5])
     assert (rounds, rounds.withheld) == ([], []), "it has enough reports"
 
 
-def test_a_change_that_lacks_a_damaged_round_is_not_remembered(in_memory: RoundStore) -> None:
+def test_a_change_that_lacks_a_damaged_round_is_not_remembered(in_memory: Store) -> None:
     fill(in_memory, range(MONDAY, MONDAY + 8))
     reader = PointReader(Results(in_memory, later))
     (period, _) = reader.results.periods("shop", every="day")
@@ -462,7 +453,7 @@ def test_a_change_that_lacks_a_damaged_round_is_not_remembered(in_memory: RoundS
     assert len(reader.changes(period, "minutes", 95)["minutes"].after.by_round) == 4
 
 
-def test_a_round_that_comes_after_its_day_was_written_is_in_it(store: RoundStore) -> None:
+def test_a_round_that_comes_after_its_day_was_written_is_in_it(store: Store) -> None:
     """A collector whose clock was ahead took the day for finished."""
     fill(store, range(MONDAY, MONDAY + 3))
     write_results(store, later)
@@ -471,7 +462,7 @@ def test_a_round_that_comes_after_its_day_was_written_is_in_it(store: RoundStore
     assert list(problems(store, later)) == []
 
 
-def test_a_round_that_comes_while_its_day_is_written_is_in_it(store: RoundStore) -> None:
+def test_a_round_that_comes_while_its_day_is_written_is_in_it(store: Store) -> None:
     """One collector's clock was ahead; others, whose clocks are not, open and seal a round of the day meanwhile."""
     fill(store, range(MONDAY, MONDAY + 3))
     others = [lambda: fill(store, range(MONDAY + 3, MONDAY + 4))]
@@ -481,7 +472,7 @@ def test_a_round_that_comes_while_its_day_is_written_is_in_it(store: RoundStore)
     assert list(problems(store, later)) == []
 
 
-def test_versions_of_a_plan_have_periods_that_the_newest_has_not(in_memory: RoundStore) -> None:
+def test_versions_of_a_plan_have_periods_that_the_newest_has_not(in_memory: Store) -> None:
     fill(in_memory, range(MONDAY, MONDAY + 4))
     write_results(in_memory, later)
     before = table(in_memory)

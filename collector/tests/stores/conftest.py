@@ -9,7 +9,7 @@ import pytest
 from tests.shared.postgres import PostgresServer
 
 from reticent.plan import Plan
-from reticent_collector.stores import RoundStore, open_store
+from reticent_collector.stores import Store, open_store
 from reticent_collector.testing import Bench
 
 
@@ -23,11 +23,11 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def opened() -> Iterator[Callable[[str], RoundStore]]:
+def opened() -> Iterator[Callable[[str], Store]]:
     """Open stores, which are closed afterwards."""
-    stores: list[RoundStore] = []
+    stores: list[Store] = []
 
-    def make(url: str) -> RoundStore:
+    def make(url: str) -> Store:
         stores.append(open_store(url))
         return stores[-1]
 
@@ -37,7 +37,7 @@ def opened() -> Iterator[Callable[[str], RoundStore]]:
 
 
 @pytest.fixture
-def bench(url: str, opened: Callable[[str], RoundStore]) -> Bench:
+def bench(url: str, opened: Callable[[str], Store]) -> Bench:
     """A store of each kind, with a plan and reports."""
     return Bench(lambda: opened(url))
 

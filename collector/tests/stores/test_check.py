@@ -19,9 +19,9 @@ from reticent_collector.stores import (
     Layout,
     RoundInfo,
     RoundKey,
-    RoundStore,
     Seen,
     SqliteBackend,
+    Store,
     add_counts,
     open_store,
 )
@@ -37,7 +37,7 @@ def test_sqlite_and_postgresql_keep_the_laws(url: str) -> None:
     check_store(lambda: open_store(url))  # a store may hold other things already
 
 
-class SqliteStore(RoundStore[SqliteBackend]):
+class SqliteStore(Store):
     """A store to break: in a file, over a backend that can be broken too."""
 
     kind = SqliteBackend

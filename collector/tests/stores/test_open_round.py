@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reticent.plan import Plan
 from reticent_collector.counts import MeanCounts
-from reticent_collector.stores import Layout, OpenRound, Records, Seen, Span
+from reticent_collector.stores import GroupRange, Layout, OpenRound, Records, Seen
 
 
 def group(start: int, count: int, bit: int = 1) -> Records:
@@ -19,8 +19,8 @@ def group(start: int, count: int, bit: int = 1) -> Records:
     return np.frombuffer(b"".join(records), dtype=np.uint8).reshape(-1, 17)
 
 
-def span(first: int, last: int | None = None, writer: str = "") -> Span:
-    return Span(writer, first, last or first)
+def span(first: int, last: int | None = None, writer: str = "") -> GroupRange:
+    return GroupRange(writer, first, last or first)
 
 
 def test_groups_are_taken_once_and_reports_too(plan: Plan) -> None:
@@ -77,13 +77,13 @@ def test_counting_beside_adding_loses_nothing(plan: Plan) -> None:
 def test_spans_that_were_seen_against_a_plain_set(spans: list[tuple[str, int, int]]) -> None:
     seen, plain = Seen(), set()
     for writer, first, more in spans:
-        seen.add(Span(writer, first, first + more))
+        seen.add(GroupRange(writer, first, first + more))
         plain |= {(writer, number) for number in range(first, first + more + 1)}
     for writer in "ab":
         for first in range(1, 67):
             for last in (first, first + 3):
                 expected = plain.issuperset((writer, number) for number in range(first, last + 1))
-                assert (Span(writer, first, last) in seen) == expected
+                assert (GroupRange(writer, first, last) in seen) == expected
         floor = seen.floor(writer)
         assert all((writer, number) in plain for number in range(1, floor + 1))
         assert (writer, floor + 1) not in plain

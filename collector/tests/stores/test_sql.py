@@ -10,19 +10,19 @@ import pytest
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent_collector.stores import Appended, Records, RoundKey, RoundStore, Seen, Span
+from reticent_collector.stores import Appended, GroupRange, Records, RoundKey, Seen, Store
 from reticent_collector.testing import Bench
 
-Open = Callable[[str], RoundStore]
+Open = Callable[[str], Store]
 
 
 @pytest.fixture
-def store(bench: Bench) -> RoundStore:
-    assert isinstance(bench.store, RoundStore)
+def store(bench: Bench) -> Store:
+    assert isinstance(bench.store, Store)
     return bench.store
 
 
-def interrupted(store: RoundStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def interrupted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on this store's process dies, as it were, between closing and counting."""
 
     def dies(*_: object, **named: object) -> None:
@@ -32,7 +32,7 @@ def interrupted(store: RoundStore, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_closing_round_takes_nothing_and_anyone_may_finish_it(
-    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, reports = bench.key(7), bench.reports(300)
     bench.append(reports)
@@ -53,7 +53,7 @@ def test_a_closing_round_takes_nothing_and_anyone_may_finish_it(
 
 
 def test_a_reader_ends_when_the_seal_of_its_round_fails_meanwhile(
-    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A closing round in memory takes nothing more: what others stored is not read for it over and over."""
     key, reports, readings = bench.key(7), bench.reports(10), []
@@ -61,7 +61,7 @@ def test_a_reader_ends_when_the_seal_of_its_round_fails_meanwhile(
     bench.append(bench.reports(10), bench.open())
     groups = store.backend.groups
 
-    def watched(key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
+    def watched(key: RoundKey, seen: Seen) -> Iterator[list[tuple[GroupRange, Records]]]:
         for some in groups(key, seen):
             readings.append(some)
             assert len(readings) < 5
@@ -75,9 +75,7 @@ def test_a_reader_ends_when_the_seal_of_its_round_fails_meanwhile(
     assert store.counts(key) == bench.expected(reports)
 
 
-def test_rounds_are_locked_in_one_order(
-    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rounds_are_locked_in_one_order(bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two collectors that open the same rounds at once do not wait for each other."""
     put, orders = store.backend.put, []
     monkeypatch.setattr(store.backend, "put", lambda groups: (orders.append(list(groups)), put(groups))[1])
@@ -86,11 +84,11 @@ def test_rounds_are_locked_in_one_order(
 
 
 def test_what_this_process_stored_is_not_read_again(
-    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups, read = store.backend.groups, []
 
-    def watched(key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
+    def watched(key: RoundKey, seen: Seen) -> Iterator[list[tuple[GroupRange, Records]]]:
         for some in groups(key, seen):
             read.extend(len(records) for _, records in some)
             yield some
@@ -105,7 +103,7 @@ def test_what_this_process_stored_is_not_read_again(
     assert (store.counts(key), read) == (bench.expected([*reports, *more]), [5])
 
 
-def test_two_that_seal_at_once_agree(bench: Bench, store: RoundStore) -> None:
+def test_two_that_seal_at_once_agree(bench: Bench, store: Store) -> None:
     reports = bench.reports(2000)
     for start in range(0, 2000, 50):
         bench.append(reports[start : start + 50])
@@ -123,7 +121,7 @@ def test_two_that_seal_at_once_agree(bench: Bench, store: RoundStore) -> None:
     assert store.verify() == []
 
 
-def test_what_is_late_or_read_takes_no_memory(bench: Bench, store: RoundStore) -> None:
+def test_what_is_late_or_read_takes_no_memory(bench: Bench, store: Store) -> None:
     bench.append(bench.reports(100))
     reader = bench.open()
     assert bench.states(reader) == {bench.key(7): ("open", 100)}
@@ -138,7 +136,7 @@ def test_what_is_late_or_read_takes_no_memory(bench: Bench, store: RoundStore) -
     assert tables(store) == before
 
 
-def tables(store: RoundStore) -> tuple[object, ...]:
+def tables(store: Store) -> tuple[object, ...]:
     with store.backend.reading() as transaction:
         rounds = transaction.execute(
             "SELECT id, plan, version, round, state, reports FROM rounds ORDER BY id"
@@ -146,7 +144,7 @@ def tables(store: RoundStore) -> tuple[object, ...]:
         return tuple(rounds), tuple(sorted(store.backend.record_tables(transaction)))
 
 
-def test_a_round_that_another_sealed_is_let_go_of(bench: Bench, store: RoundStore) -> None:
+def test_a_round_that_another_sealed_is_let_go_of(bench: Bench, store: Store) -> None:
     other = bench.open()
     bench.append(bench.reports(10), other)
     bench.append(bench.reports(10))
@@ -156,7 +154,7 @@ def test_a_round_that_another_sealed_is_let_go_of(bench: Bench, store: RoundStor
     assert other.nbytes == 0
 
 
-def test_open_rounds_are_loaded_whatever_size_groups_had(bench: Bench, store: RoundStore) -> None:
+def test_open_rounds_are_loaded_whatever_size_groups_had(bench: Bench, store: Store) -> None:
     reports = bench.reports(700)
     for report in reports[:100]:
         bench.append([report])
@@ -167,7 +165,7 @@ def test_open_rounds_are_loaded_whatever_size_groups_had(bench: Bench, store: Ro
 
 
 def test_reading_a_round_in_small_parts_gives_the_same(
-    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports = bench.reports(500)
     other = bench.open()
@@ -181,7 +179,7 @@ def test_reading_a_round_in_small_parts_gives_the_same(
     assert other.counts(bench.key(7)) == bench.expected(reports)
 
 
-def test_appending_does_not_wait_for_reading(bench: Bench, store: RoundStore) -> None:
+def test_appending_does_not_wait_for_reading(bench: Bench, store: Store) -> None:
     """While somebody reads, for however long, reports are taken and rounds listed."""
     bench.append(bench.reports(10))
     with store.backend.reading() as transaction:
@@ -200,7 +198,7 @@ def test_appending_does_not_wait_for_reading(bench: Bench, store: RoundStore) ->
 
 
 def test_an_append_that_fails_changes_nothing_in_memory(
-    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports = bench.reports(20)
     bench.append(reports[:10])
@@ -221,14 +219,14 @@ def test_an_append_that_fails_changes_nothing_in_memory(
     assert bench.append(reports) == {bench.key(7): Appended(accepted=10, duplicate=10)}
 
 
-def test_a_plan_without_its_text_is_refused_and_not_kept(bench: Bench, store: RoundStore) -> None:
+def test_a_plan_without_its_text_is_refused_and_not_kept(bench: Bench, store: Store) -> None:
     bare = Plan("bare", 1, 3600, 0, bench.plan.metrics)
     with pytest.raises(StoreError, match="plan bare version 1 cannot be stored without its"):
         store.register(bare)
     assert [plan.name for plan in store.plans()] == [bench.name]
 
 
-def damaged(store: RoundStore, *statements: str) -> list[str]:
+def damaged(store: Store, *statements: str) -> list[str]:
     with store.backend.writing() as transaction:
         for statement in statements:
             transaction.execute(statement)
@@ -268,7 +266,7 @@ def damaged(store: RoundStore, *statements: str) -> list[str]:
         ),
     ],
 )
-def test_verify_names_what_is_wrong(bench: Bench, store: RoundStore, statement: str, told: list[str]) -> None:
+def test_verify_names_what_is_wrong(bench: Bench, store: Store, statement: str, told: list[str]) -> None:
     bench.append(bench.reports(10))
     bench.append(bench.reports(10, 6))
     store.seal(bench.key(6))
@@ -281,7 +279,7 @@ def test_verify_names_what_is_wrong(bench: Bench, store: RoundStore, statement: 
         assert any(re.search(each, problem) for problem in problems), problems
 
 
-def test_a_damaged_round_is_not_counted_wrong(bench: Bench, store: RoundStore) -> None:
+def test_a_damaged_round_is_not_counted_wrong(bench: Bench, store: Store) -> None:
     bench.append(bench.reports(10))
     damaged(store, "UPDATE records_1 SET records = substr(records, 2)")
     other = bench.open()

@@ -18,16 +18,16 @@ from reticent.reports import Report, to_ndjson
 from reticent_collector import dashboard
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.http import Collector
-from reticent_collector.stores import Appended, DamagedError, Layout, RoundKey, RoundStore, Seen
+from reticent_collector.stores import Appended, DamagedError, Layout, RoundKey, Seen, Store
 from reticent_collector.testing import Bench
 
-Open = Callable[[str], RoundStore]
+Open = Callable[[str], Store]
 CUT = "UPDATE records_1 SET records = substr(records, 1, length(records) - {}) WHERE number = 2"
 
 
 @pytest.fixture
-def store(bench: Bench) -> RoundStore:
-    assert isinstance(bench.store, RoundStore)
+def store(bench: Bench) -> Store:
+    assert isinstance(bench.store, Store)
     return bench.store
 
 
@@ -35,7 +35,7 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
-def execute(store: RoundStore[Any], *statements: str) -> list[Any]:
+def execute(store: Store, *statements: str) -> list[Any]:
     rows: list[Any] = []
     with store.backend.writing() as transaction:
         for statement in statements:
@@ -43,20 +43,20 @@ def execute(store: RoundStore[Any], *statements: str) -> list[Any]:
     return rows
 
 
-def everything(store: RoundStore[Any]) -> list[Any]:
+def everything(store: Store) -> list[Any]:
     return execute(store, "SELECT * FROM records_1 ORDER BY number", "SELECT * FROM rounds ORDER BY id")
 
 
 @pytest.mark.parametrize("missing", [1, 5, 19])
 def test_a_group_that_is_cut_off_keeps_its_whole_reports(
-    bench: Bench, store: RoundStore, url: str, missing: int
+    bench: Bench, store: Store, url: str, missing: int
 ) -> None:
     groups = [bench.reports(10) for _ in range(3)]
     for group in groups:
         bench.append(group)
     execute(store, CUT.format(missing))
     other, key, before = bench.open(), bench.key(7), everything(store)
-    assert isinstance(other, RoundStore)
+    assert isinstance(other, Store)
     assert other.load_open_rounds() == 20, "whatever is whole is known"
     for work in (other.counts, other.seal, other.backend.count):
         with pytest.raises(DamagedError, match=r"round 7 of .* is damaged.*\n  Hint: reticent store repair"):
@@ -88,7 +88,7 @@ def test_a_group_that_is_cut_off_keeps_its_whole_reports(
 
 
 def test_a_group_that_was_given_up_is_missed_until_it_is_repaired_and_read_then(
-    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A number that stays missing is not asked for any more; the round is damaged all the same."""
     monkeypatch.setattr(Seen, "patience", 2)
@@ -97,7 +97,7 @@ def test_a_group_that_was_given_up_is_missed_until_it_is_repaired_and_read_then(
         bench.append(group)
     execute(store, CUT.format(1))
     other, key = bench.open(), bench.key(7)
-    assert isinstance(other, RoundStore)
+    assert isinstance(other, Store)
     other.load_open_rounds()
     for group in groups[3:]:
         bench.append(group, other)
@@ -109,7 +109,7 @@ def test_a_group_that_was_given_up_is_missed_until_it_is_repaired_and_read_then(
     assert other.counts(key) == bench.expected(saved)
 
 
-def test_a_group_that_lacks_its_beginning_is_not_taken_for_reports(bench: Bench, store: RoundStore) -> None:
+def test_a_group_that_lacks_its_beginning_is_not_taken_for_reports(bench: Bench, store: Store) -> None:
     """What follows is shifted: tags that do not exist, padding that is not 0."""
     for _ in range(2):
         bench.append(bench.reports(10))
@@ -127,7 +127,7 @@ def test_a_table_that_is_gone_keeps_no_other_round_from_taking_reports(bench: Be
     bench.append(bench.reports(10))
     bench.append(bench.reports(10, 8))
     store = bench.open()
-    assert isinstance(store, RoundStore)
+    assert isinstance(store, Store)
     execute(store, "DROP TABLE records_1")
     assert store.load_open_rounds() == 10
     both = [*bench.reports(2), *bench.reports(3, 8)]
@@ -161,7 +161,7 @@ def test_pages_that_cannot_be_read_lose_only_what_is_on_them(bench: Bench, url: 
         lost = groups_on(bench, groups, whole, page)
         path.write_bytes(whole[: 4096 * page] + b"\xff" * 4096 + whole[4096 * (page + 1) :])
         store = bench.open()
-        assert isinstance(store, RoundStore)
+        assert isinstance(store, Store)
         assert store.load_open_rounds() >= 10
         with pytest.raises(DamagedError):
             store.counts(key)
@@ -197,7 +197,7 @@ def test_a_round_that_was_repaired_can_be_repaired_again(bench: Bench, url: str)
         page = next(n for n in reversed(range(len(whole) // 4096)) if groups_on(bench, groups, whole, n))
         path.write_bytes(whole[: 4096 * page] + b"\xff" * 4096 + whole[4096 * (page + 1) :])
         store = bench.store = bench.open()
-        assert isinstance(store, RoundStore)
+        assert isinstance(store, Store)
         repair = store.repair(key, dry=False)
         assert repair is not None
         assert store.repair(key) is None
@@ -216,7 +216,7 @@ def groups_on(bench: Bench, groups: list[list[Report]], file: bytes, page: int) 
     return [group for group in groups if any(bench.layout.pack(report)[:16] in text for report in group)]
 
 
-def test_counts_that_cannot_be_read_are_said_to_be_lost(bench: Bench, store: RoundStore, url: str) -> None:
+def test_counts_that_cannot_be_read_are_said_to_be_lost(bench: Bench, store: Store, url: str) -> None:
     bench.append(bench.reports(10))
     bench.append(bench.reports(10, 8))
     for number in (7, 8):
@@ -301,7 +301,7 @@ def until(what: Callable[[], bool]) -> None:
 
 
 def test_old_results_are_removed_for_ever_and_their_rounds_stay_closed(
-    bench: Bench, store: RoundStore, url: str
+    bench: Bench, store: Store, url: str
 ) -> None:
     numbers = [100, 101, 300_000, 300_001]  # rounds of an hour
     reports = {number: bench.reports(10, number) for number in numbers}
@@ -323,7 +323,7 @@ def test_old_results_are_removed_for_ever_and_their_rounds_stay_closed(
     assert "Not removed, because not sealed: 1 round." in done.output
 
     other = bench.open()
-    assert isinstance(other, RoundStore)
+    assert isinstance(other, Store)
     for at in (store, other):
         assert set(bench.states(at)) == {bench.key(number) for number in (100, 300_000, 300_001)}
         assert at.counts(bench.key(101)) == {}
@@ -347,5 +347,5 @@ def test_old_results_are_removed_for_ever_and_their_rounds_stay_closed(
 @pytest.mark.parametrize(
     "options", [[], ["--before", "2020-01-01", "--older-than", "3d"], ["--older-than", "soon"]]
 )
-def test_a_time_is_needed(url: str, store: RoundStore, options: list[str]) -> None:
+def test_a_time_is_needed(url: str, store: Store, options: list[str]) -> None:
     assert run("store", "prune", "--store", url, "--yes", *options).exit_code == 2

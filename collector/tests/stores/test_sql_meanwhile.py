@@ -18,7 +18,7 @@ import pytest
 
 from reticent.errors import StoreError
 from reticent.reports import Report
-from reticent_collector.stores import Appended, PostgresBackend, RoundStore, SqliteBackend
+from reticent_collector.stores import Appended, PostgresBackend, SqliteBackend, Store
 from reticent_collector.testing import Bench
 
 
@@ -44,20 +44,20 @@ class Meanwhile:
     def __init__(self, bench: Bench, url: str) -> None:
         self.bench, self.url = bench, url
         self.store, self.other = bench.store, bench.open()
-        assert isinstance(self.store, RoundStore)
-        assert isinstance(self.other, RoundStore)
+        assert isinstance(self.store, Store)
+        assert isinstance(self.other, Store)
         self.memory = self.store._memory = Watched()  # type: ignore[assignment]
         self.accepted: list[Report] = []
         self.failed: list[BaseException] = []
         self._threads: list[threading.Thread] = []
 
-    def append(self, reports: list[Report], store: RoundStore[Any] | None = None) -> None:
+    def append(self, reports: list[Report], store: Store | None = None) -> None:
         """Append until it is accepted or late, as a collector's devices do."""
         answer = self.again(lambda: self.bench.append(reports, store)[self.bench.key(7)])
         assert answer == Appended(late=len(reports)) or not answer.late
         self.accepted += reports if not answer.late else []
 
-    def seal(self, store: RoundStore[Any]) -> None:
+    def seal(self, store: Store) -> None:
         self.again(lambda: store.seal(self.bench.key(7)))
 
     def again(self, work: Callable[[], Any]) -> Any:
@@ -131,8 +131,11 @@ class Meanwhile:
 
 @pytest.fixture
 def meanwhile(bench: Bench, url: str, monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
-    monkeypatch.setattr("reticent_collector.stores.sqlite._PATIENCE", 0.1)
-    monkeypatch.setattr("reticent_collector.stores.pool.PLACE_SECONDS", 0.1)
+    monkeypatch.setattr("reticent_collector.stores.sqlite_files.PATIENCE", 0.1)
+    monkeypatch.setattr("reticent_collector.stores.sqlite_files.PLACE_SECONDS", 0.1)
+    monkeypatch.setattr(
+        "reticent_collector.stores.postgres._PLACE_SECONDS", 3.0
+    )  # to connect takes a while too
     return Meanwhile(bench, url)
 
 
@@ -219,7 +222,7 @@ def test_a_large_round_is_dropped_little_by_little(
 ) -> None:
     """Others append in between; whoever dies in the middle leaves a sealed round, and the rest is swept later."""
     monkeypatch.setattr("reticent_collector.stores.sqlite._DROPPED_BYTES", 100)
-    monkeypatch.setattr("reticent_collector.stores.sqlite._PATIENCE", 0.1)
+    monkeypatch.setattr("reticent_collector.stores.sqlite_files.PATIENCE", 0.1)
     reports = [bench.reports(20) for _ in range(8)]
     for group in reports:
         bench.append(group)

@@ -22,9 +22,9 @@ from tests.shared.writers import KEY, check_written, group, killed_writers
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent_collector.stores import RoundStore, SqliteBackend, open_store
+from reticent_collector.stores import SqliteBackend, Store, open_store
 
-Open = Callable[[str], RoundStore]
+Open = Callable[[str], Store]
 
 
 @pytest.fixture
@@ -33,13 +33,13 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(path: Path, plan: Plan, opened: Open) -> RoundStore:
+def store(path: Path, plan: Plan, opened: Open) -> Store:
     made = opened(f"sqlite:///{path}")
     made.register(plan)
     return made
 
 
-def test_the_file_and_what_is_beside_it_are_for_their_owner_alone(store: RoundStore, path: Path) -> None:
+def test_the_file_and_what_is_beside_it_are_for_their_owner_alone(store: Store, path: Path) -> None:
     old = os.umask(0)
     try:
         store.append({KEY: group(0, 10)})
@@ -51,7 +51,7 @@ def test_the_file_and_what_is_beside_it_are_for_their_owner_alone(store: RoundSt
     assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
 
 
-def test_no_time_of_arrival_is_stored(store: RoundStore, path: Path) -> None:
+def test_no_time_of_arrival_is_stored(store: Store, path: Path) -> None:
     """The tables of rounds and reports have no column that could hold one: those of a round are the plan's."""
     store.append({KEY: group(0, 10)})
     with store.backend.reading() as transaction:
@@ -90,23 +90,23 @@ def test_what_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("version", "hint"), [(0, "an older reticent made it"), (99, "a newer reticent made it")]
+    ("version", "age"), [(2, "a version of reticent before 0.1.0"), (99, "a newer version of reticent")]
 )
 @pytest.mark.parametrize("readonly", [False, True])
 def test_another_schema_version_is_refused_and_left_as_it_is(
-    store: RoundStore, path: Path, version: int, hint: str, readonly: bool
+    store: Store, path: Path, version: int, age: str, readonly: bool
 ) -> None:
     store.close()
     with sqlite3.connect(path) as other:
         other.execute(f"PRAGMA user_version = {version}")
     other.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=f"expected schema version 3, got {version}.\n  Hint: {hint}"):
+    with pytest.raises(StoreError, match=f"was written by {age}: its schema is number {version}, "):
         open_store(f"sqlite:///{path}", readonly=readonly)
     assert path.read_bytes() == before
 
 
-def test_a_full_disk_stores_nothing_half_and_recovers(store: RoundStore, path: Path, opened: Open) -> None:
+def test_a_full_disk_stores_nothing_half_and_recovers(store: Store, path: Path, opened: Open) -> None:
     """RLIMIT_FSIZE: no file may grow beyond a limit, so that writes fail as on a full disk."""
     store.append({KEY: group(0, 100)})
     with full_disk(path):
@@ -140,13 +140,13 @@ def full_disk(path: Path) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, ignored)
 
 
-def test_what_was_acknowledged_outlives_kill_9(store: RoundStore, path: Path, opened: Open) -> None:
+def test_what_was_acknowledged_outlives_kill_9(store: Store, path: Path, opened: Open) -> None:
     """A writer is killed at random moments; each group whose append returned is there, and none twice."""
     last = killed_writers(store.url, kills=6, longest=0.08)
     check_written(opened(store.url), last)
 
 
-def test_two_processes_on_one_file_count_each_report_once(store: RoundStore, path: Path) -> None:
+def test_two_processes_on_one_file_count_each_report_once(store: Store, path: Path) -> None:
     """Each knows its own ids only, so some are stored twice; the seal counts them once."""
     script = """
     import sys
@@ -229,7 +229,7 @@ def open_and_verify(path: Path) -> list[str]:
         store.close()
 
 
-def test_commits_are_synced_before_they_are_acknowledged(store: RoundStore) -> None:
+def test_commits_are_synced_before_they_are_acknowledged(store: Store) -> None:
     with store.backend.writing() as transaction:
         assert transaction.execute("PRAGMA synchronous") == [(2,)]
         assert transaction.execute("PRAGMA journal_mode") == [("wal",)]
@@ -242,7 +242,7 @@ def test_the_names_of_new_folders_are_synced(tmp_path: Path, monkeypatch: pytest
     assert synced == {tmp_path.stat().st_ino, (tmp_path / "new").stat().st_ino}
 
 
-def test_the_log_beside_the_file_does_not_grow_without_end(store: RoundStore, path: Path) -> None:
+def test_the_log_beside_the_file_does_not_grow_without_end(store: Store, path: Path) -> None:
     wal, sizes = path.with_name("store.db-wal"), []
     for number in range(40):
         store.append({KEY: group(100_000 * number, 50_000)})
@@ -251,7 +251,7 @@ def test_the_log_beside_the_file_does_not_grow_without_end(store: RoundStore, pa
     assert max(sizes) < 24 << 20
 
 
-def test_a_backup_made_while_writing_is_a_whole_store(store: RoundStore, path: Path, tmp_path: Path) -> None:
+def test_a_backup_made_while_writing_is_a_whole_store(store: Store, path: Path, tmp_path: Path) -> None:
     store.append({KEY._replace(round=6): group(0, 10)})
     store.seal(KEY._replace(round=6))
     done, acknowledged = threading.Event(), [0]
@@ -284,7 +284,7 @@ def test_a_backup_made_while_writing_is_a_whole_store(store: RoundStore, path: P
         store.backend.backup(copies[0][0])
 
 
-def test_a_backup_that_fails_leaves_nothing(store: RoundStore, tmp_path: Path) -> None:
+def test_a_backup_that_fails_leaves_nothing(store: Store, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="backup failed"):
         store.backend.backup("/proc/no-such-place/copy.db")
     with pytest.raises(StoreError, match="memory: has no file to copy"):
@@ -292,7 +292,7 @@ def test_a_backup_that_fails_leaves_nothing(store: RoundStore, tmp_path: Path) -
     assert not (tmp_path / "copy.db").exists()
 
 
-def test_a_closed_store_says_so(store: RoundStore) -> None:
+def test_a_closed_store_says_so(store: Store) -> None:
     store.close()
     with pytest.raises(StoreError, match="closed"):
         store.append({KEY: group(0, 1)})
@@ -312,3 +312,19 @@ def test_other_addresses_are_refused_without_their_password(url: str) -> None:
         with pytest.raises(StoreError, match="store: expected sqlite:///path") as refused:
             open_store(url, readonly=readonly)
         assert "secret" not in str(refused.value)
+
+
+def test_a_transaction_that_fails_is_undone_and_the_connection_goes_on(plan: Plan) -> None:
+    """A store in memory lives in its one connection."""
+    store = open_store("memory:")
+    store.register(plan)
+
+    def fail() -> None:
+        with store.backend.writing() as transaction:
+            transaction.execute("DELETE FROM plans")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert store.plans() == [plan]
+    store.close()

@@ -257,7 +257,7 @@ def without_its_plan(folder: Path) -> None:
     [
         (lambda folder: None, "there is no lake"),
         (foreign, "expected a lake or an empty folder; it was not changed"),
-        (of_another_format, "expected a lake of format 1, got lake of format 2"),
+        (of_another_format, "written by a newer version of reticent: its format is number 2"),
         (without_its_plan, "plans/app-usage/v1.toml: holds a plan that cannot be read"),
     ],
 )

@@ -23,8 +23,8 @@ from reticent_collector.stores import RoundKey, open_store
 from reticent_lake.frames import (
     Arrow,
     BadFileError,
+    CountingEngine,
     DuckDB,
-    Engine,
     FrameError,
     RoundCount,
     count,
@@ -32,9 +32,9 @@ from reticent_lake.frames import (
     engine,
     lake_rounds,
 )
-from reticent_lake.store import Parts
+from reticent_lake.store import RoundParts
 
-ENGINES: dict[str, Callable[[], Engine]] = {
+ENGINES: dict[str, Callable[[], CountingEngine]] = {
     "duckdb": DuckDB,
     "arrow": Arrow,
     "arrow, in passes": lambda: Arrow(rows_at_once=150),
@@ -42,11 +42,11 @@ ENGINES: dict[str, Callable[[], Engine]] = {
 
 
 @pytest.fixture(params=ENGINES)
-def chosen(request: pytest.FixtureRequest) -> Engine:
+def chosen(request: pytest.FixtureRequest) -> CountingEngine:
     return ENGINES[request.param]()
 
 
-def only(url: str, key: RoundKey, chosen: Engine, **options: Any) -> RoundCount:
+def only(url: str, key: RoundKey, chosen: CountingEngine, **options: Any) -> RoundCount:
     (counted,) = count_lake(url, [key], chosen, **options)
     return counted
 
@@ -67,7 +67,7 @@ def test_every_store_and_engine_comes_to_the_same(tmp_path: Path, plan: Plan, po
 
 
 @pytest.mark.parametrize("plan", ["segments", "some-of"], indirect=True)
-def test_a_sealed_round_is_what_it_was_sealed_as(tmp_path: Path, plan: Plan, chosen: Engine) -> None:
+def test_a_sealed_round_is_what_it_was_sealed_as(tmp_path: Path, plan: Plan, chosen: CountingEngine) -> None:
     reports = forged(make_reports(plan, 300, 5), plan)
     url = f"lake:///{tmp_path / 'lake'}"
     key = fill(url, plan, reports, group=50)
@@ -190,7 +190,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize("wrong", BAD)
 def test_a_bad_file_is_named_with_the_reason_or_left_out(
-    lake: tuple[str, RoundKey, list[Path]], chosen: Engine, wrong: str
+    lake: tuple[str, RoundKey, list[Path]], chosen: CountingEngine, wrong: str
 ) -> None:
     url, key, paths = lake
     spoil, reason = BAD[wrong]
@@ -206,7 +206,7 @@ def test_a_bad_file_is_named_with_the_reason_or_left_out(
 
 
 def test_a_file_by_another_name_is_not_counted(
-    lake: tuple[str, RoundKey, list[Path]], chosen: Engine
+    lake: tuple[str, RoundKey, list[Path]], chosen: CountingEngine
 ) -> None:
     url, key, paths = lake
     expected = only(url, key, chosen)
@@ -215,7 +215,7 @@ def test_a_file_by_another_name_is_not_counted(
 
 
 def test_a_file_that_was_frozen_and_is_gone_is_named(
-    lake: tuple[str, RoundKey, list[Path]], chosen: Engine
+    lake: tuple[str, RoundKey, list[Path]], chosen: CountingEngine
 ) -> None:
     url, key, paths = lake
     store = open_store(url)
@@ -232,7 +232,7 @@ class Meddling:
 
     checks = "pages"
 
-    def __init__(self, inner: Engine, meddle: Callable[[], object]) -> None:
+    def __init__(self, inner: CountingEngine, meddle: Callable[[], object]) -> None:
         self._inner, self._meddle, self.calls = inner, meddle, 0
 
     def count(self, *asked: Any) -> Any:
@@ -244,7 +244,7 @@ class Meddling:
 
 @pytest.mark.parametrize("state", ["open", "closing"])
 def test_files_that_are_merged_meanwhile_are_listed_anew(
-    lake: tuple[str, RoundKey, list[Path]], chosen: Engine, state: str
+    lake: tuple[str, RoundKey, list[Path]], chosen: CountingEngine, state: str
 ) -> None:
     """Also when the round is frozen right after: the files of the older list are not missed then."""
     url, key, paths = lake
@@ -252,7 +252,7 @@ def test_files_that_are_merged_meanwhile_are_listed_anew(
     store = open_store(url)
 
     def merge() -> None:
-        parts = Parts(store.backend.files, store.backend.columns(key), key)
+        parts = RoundParts(store.backend.files, store.backend.columns(key), key)
         whole = np.concatenate([parts.read(path.name) for path in paths])
         name = f"{'0' * 32}-00000001-00000001-{len(whole)}.parquet"
         paths[0].with_name(name).write_bytes(parts.columns.encode(key, whole))
@@ -269,7 +269,7 @@ def test_files_that_are_merged_meanwhile_are_listed_anew(
 
 
 def test_a_round_that_is_sealed_meanwhile_is_final(
-    lake: tuple[str, RoundKey, list[Path]], chosen: Engine
+    lake: tuple[str, RoundKey, list[Path]], chosen: CountingEngine
 ) -> None:
     url, key, _ = lake
     expected = only(url, key, chosen)
@@ -301,7 +301,7 @@ def bucket() -> Iterator[str]:
     filesystem.rm("/frames", recursive=True)
 
 
-def test_a_lake_in_a_bucket(bucket: str, chosen: Engine) -> None:
+def test_a_lake_in_a_bucket(bucket: str, chosen: CountingEngine) -> None:
     plan = PLANS["hadamard"]
     reports = make_reports(plan, 300, 7)
     key = fill(bucket, plan, reports)

@@ -27,7 +27,7 @@ from reticent.errors import ReticentError
 from reticent.plan import Plan
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import count_reports
-from reticent_collector.stores import RoundKey, RoundStore, open_store
+from reticent_collector.stores import RoundKey, Store, open_store
 from reticent_lake.frames import (
     Arrow,
     BadFileError,
@@ -104,14 +104,14 @@ def _the_same_from_everywhere(spark: Any, tmp_path: Path) -> None:
         assert store.counts(key) == by_tags(counts)
 
 
-def _bucket(spark: Any, folder: Path, key: RoundKey) -> RoundStore[LakeBackend]:
+def _bucket(spark: Any, folder: Path, key: RoundKey) -> Store:
     """
     A lake in a bucket, which Spark reads by its own connector; without one the round is not sealed.
 
     There is no server: a file system of Hadoop that maps s3a:// to a folder has the data.
     """
     local = DirFileSystem(str(folder), LocalFileSystem(auto_mkdir=True))
-    store = RoundStore(LakeBackend(ObjectFiles(local, "lake", "lake+s3://bucket/lake", "s3://bucket/lake")))
+    store = Store(LakeBackend(ObjectFiles(local, "lake", "lake+s3://bucket/lake", "s3://bucket/lake")))
     (failed,) = seal_lake(store, [key], Spark(spark))
     assert failed.problem.startswith("spark: expected a session with a connector for s3a://, got none: ")
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()

@@ -24,7 +24,7 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent_collector.counts import count_reports
-from reticent_collector.stores import Appended, RoundStore, StoreGoneError, open_store
+from reticent_collector.stores import Appended, Store, StoreGoneError, open_store
 from reticent_collector.testing import Bench, check_store
 from reticent_lake.store import Columns, LakeBackend, ObjectFiles, Part, bit_place, folder_of, open_lake
 
@@ -42,18 +42,18 @@ class Bucket(MemoryFileSystem):
             super().pipe_file(path, value, mode=mode, **options)
 
 
-def bucket() -> Callable[[], RoundStore]:
+def bucket() -> Callable[[], Store]:
     prefix = f"/bucket-{next(_NAMES)}/lake"
-    return lambda: RoundStore(LakeBackend(ObjectFiles(Bucket(), prefix)))
+    return lambda: Store(LakeBackend(ObjectFiles(Bucket(), prefix)))
 
 
 @pytest.fixture(params=["folder", "bucket"])
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], RoundStore]]:
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Store]]:
     """Opens the same lake each time."""
-    opened: list[RoundStore] = []
+    opened: list[Store] = []
     make = bucket() if request.param == "bucket" else lambda: open_store(f"lake:///{tmp_path / 'lake'}")
 
-    def open_it() -> RoundStore:
+    def open_it() -> Store:
         opened.append(make())
         return opened[-1]
 
@@ -63,12 +63,12 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[]
 
 
 @pytest.fixture
-def store(tmp_path: Path, plan: Plan) -> RoundStore:
+def store(tmp_path: Path, plan: Plan) -> Store:
     return new_lake(tmp_path / "lake", plan)
 
 
-def test_the_law_of_the_store(lake: Callable[[], RoundStore]) -> None:
-    check_store(lake, readonly=lambda: RoundStore(LakeBackend(lake().backend.files, readonly=True)))
+def test_the_law_of_the_store(lake: Callable[[], Store]) -> None:
+    check_store(lake, readonly=lambda: Store(LakeBackend(lake().backend.files, readonly=True)))
 
 
 def test_a_lake_by_its_address(tmp_path: Path) -> None:
@@ -103,7 +103,10 @@ def test_another_programs_folder_stays_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"reticent": "lake", "format": 2}', "expected a lake of format 1, got lake of format 2"),
+        (
+            '{"reticent": "lake", "format": 2}',
+            "written by a newer version of reticent: its format is number 2",
+        ),
         ("{}", "lake.json is damaged: KeyError"),
         ("", "lake.json is damaged: JSONDecodeError"),
     ],
@@ -155,7 +158,7 @@ def test_faults_of_a_bucket_are_store_errors(plan: Plan) -> None:
             return super().cat_file(path, *arguments, **options)
 
     filesystem = Failing()
-    store = RoundStore(LakeBackend(ObjectFiles(filesystem, f"/failing-{next(_NAMES)}/lake")))
+    store = Store(LakeBackend(ObjectFiles(filesystem, f"/failing-{next(_NAMES)}/lake")))
     store.register(plan)
     store.append({KEY: group(0, 10)})
     filesystem.broken = True
@@ -173,7 +176,7 @@ def test_faults_of_a_bucket_are_store_errors(plan: Plan) -> None:
 
 
 def test_reports_in_any_order_with_duplicates_come_to_the_same_as_in_sqlite(
-    tmp_path: Path, lake: Callable[[], RoundStore]
+    tmp_path: Path, lake: Callable[[], Store]
 ) -> None:
     """Three collectors share a lake; 5 % of reports come twice, to any of them."""
     draw = random.Random(5)
@@ -198,7 +201,7 @@ def test_reports_in_any_order_with_duplicates_come_to_the_same_as_in_sqlite(
     assert bench.states(stores[0]) == {key: ("sealed", 4000)}
 
 
-def test_of_different_reports_with_one_id_the_smallest_counts(lake: Callable[[], RoundStore]) -> None:
+def test_of_different_reports_with_one_id_the_smallest_counts(lake: Callable[[], Store]) -> None:
     """Whichever collector takes which, and whoever counts: only forgery makes such reports."""
     bench = Bench(lake)
     honest = bench.reports(60)
@@ -229,7 +232,7 @@ def test_of_different_reports_with_one_id_the_smallest_counts(lake: Callable[[],
         assert left.counts(key) == bench.expected(moved[2], number)
 
 
-def test_parts_are_parquet_that_duckdb_counts(store: RoundStore, tmp_path: Path) -> None:
+def test_parts_are_parquet_that_duckdb_counts(store: Store, tmp_path: Path) -> None:
     """The schema as the docs tell it: columns, bit places, and one row per id by the smallest."""
     bench = Bench(lambda: store)
     reports = bench.reports(3000)
@@ -260,14 +263,14 @@ def test_parts_are_parquet_that_duckdb_counts(store: RoundStore, tmp_path: Path)
         assert pq.read_schema(tmp_path / "lake" / path).equals(Columns(bench.plan).schema)
 
 
-def test_a_closed_store_says_so(store: RoundStore) -> None:
+def test_a_closed_store_says_so(store: Store) -> None:
     store.close()
     for work in (lambda: store.append({KEY: group(0, 1)}), lambda: store.seal(KEY), store.ping):
         with pytest.raises(StoreError, match="the store was closed"):
             work()
 
 
-def test_a_lake_that_was_taken_away_is_noticed(store: RoundStore, tmp_path: Path) -> None:
+def test_a_lake_that_was_taken_away_is_noticed(store: Store, tmp_path: Path) -> None:
     store.ping()
     shutil.rmtree(tmp_path / "lake")
     for work in (lambda: store.append({KEY: group(0, 3)}), store.ping):
@@ -278,7 +281,7 @@ def test_a_lake_that_was_taken_away_is_noticed(store: RoundStore, tmp_path: Path
 
 @pytest.mark.parametrize("records", [group(0, 3), group(50, 1)], ids=["known", "new"])
 def test_a_round_that_was_taken_away_is_noticed(
-    lake: Callable[[], RoundStore], plan: Plan, records: bytes
+    lake: Callable[[], Store], plan: Plan, records: bytes
 ) -> None:
     """Also by a collector that has only read it, and before it says that it knows a report."""
     store, other = lake(), lake()
@@ -294,7 +297,7 @@ def test_a_round_that_was_taken_away_is_noticed(
 
 
 def test_parts_that_vanish_for_a_reason_are_not_missed(
-    lake: Callable[[], RoundStore], plan: Plan, monkeypatch: pytest.MonkeyPatch
+    lake: Callable[[], Store], plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
     store, other, third = lake(), lake(), lake()
@@ -318,7 +321,7 @@ def test_parts_that_vanish_for_a_reason_are_not_missed(
 
 
 def test_a_full_disk_is_a_store_error_and_leaves_nothing(
-    store: RoundStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(descriptor: int, data: memoryview) -> int:
         raise OSError(28, "No space left on device")
@@ -332,7 +335,7 @@ def test_a_full_disk_is_a_store_error_and_leaves_nothing(
     assert store.append({KEY: group(0, 3)}) == {KEY: Appended(accepted=3)}
 
 
-def test_reading_a_lake_changes_nothing(store: RoundStore, tmp_path: Path) -> None:
+def test_reading_a_lake_changes_nothing(store: Store, tmp_path: Path) -> None:
     def everything() -> dict[str, bytes | None]:
         return {
             str(path): path.read_bytes() if path.is_file() else None

@@ -21,7 +21,7 @@ from reticent_collector.stores import (
     DamagedError,
     RoundInfo,
     RoundKey,
-    RoundStore,
+    Store,
     create_key,
     open_store,
 )
@@ -29,11 +29,11 @@ from reticent_lake.store import LakeBackend, Part, folder_of, open_lake
 
 
 @pytest.fixture
-def store(tmp_path: Path, plan: Plan) -> RoundStore:
+def store(tmp_path: Path, plan: Plan) -> Store:
     return new_lake(tmp_path / "lake", plan)
 
 
-def the_part(store: RoundStore, folder: Path, key: RoundKey = KEY) -> Path:
+def the_part(store: Store, folder: Path, key: RoundKey = KEY) -> Path:
     (path,) = store.backend.parts(key)
     return folder / "lake" / path
 
@@ -52,9 +52,7 @@ def damaged(path: Path, damage: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut off", "a byte was changed", "empty", "not Parquet"])
-def test_a_damaged_part_is_named_and_never_half_counted(
-    store: RoundStore, tmp_path: Path, damage: str
-) -> None:
+def test_a_damaged_part_is_named_and_never_half_counted(store: Store, tmp_path: Path, damage: str) -> None:
     store.append({KEY: group(0, 100)})
     path = the_part(store, tmp_path)
     open_store(store.url).append({KEY: group(100, 50)})
@@ -77,7 +75,7 @@ def test_a_damaged_part_is_named_and_never_half_counted(
     assert fresh.verify() == []
 
 
-def test_a_damaged_part_does_not_stop_devices(store: RoundStore, tmp_path: Path) -> None:
+def test_a_damaged_part_does_not_stop_devices(store: Store, tmp_path: Path) -> None:
     store.append({KEY: group(0, 100)})
     damaged(the_part(store, tmp_path), "cut off")
     fresh = open_store(store.url)
@@ -85,7 +83,7 @@ def test_a_damaged_part_does_not_stop_devices(store: RoundStore, tmp_path: Path)
     assert fresh.append({KEY: group(90, 20)}) == {KEY: Appended(accepted=20)}
 
 
-def test_a_part_of_another_round_or_plan_is_refused(store: RoundStore, tmp_path: Path, plan: Plan) -> None:
+def test_a_part_of_another_round_or_plan_is_refused(store: Store, tmp_path: Path, plan: Plan) -> None:
     other = Plan.from_toml(plan.text.replace("60", "90").replace("version = 1", "version = 2"))
     store.register(other)
     keys = KEY, KEY._replace(round=8), RoundKey("small", 2, 7)
@@ -115,7 +113,7 @@ def test_a_part_of_another_round_or_plan_is_refused(store: RoundStore, tmp_path:
     ],
 )
 def test_what_is_not_named_as_a_part_is_not_counted_and_is_named(
-    store: RoundStore, tmp_path: Path, path: str
+    store: Store, tmp_path: Path, path: str
 ) -> None:
     store.append({KEY: group(0, 3)})
     stray = tmp_path / "lake" / path
@@ -154,7 +152,7 @@ def test_what_is_not_named_as_a_part_is_not_counted_and_is_named(
         f"{folder_of(KEY._replace(version=2))}/{Part('0' * 32, 1, 1, 4).name}",
     ],
 )
-def test_strays_elsewhere_disturb_nothing(store: RoundStore, tmp_path: Path, path: str) -> None:
+def test_strays_elsewhere_disturb_nothing(store: Store, tmp_path: Path, path: str) -> None:
     stray = tmp_path / "lake" / path
     if path == "reports/plan=small":
         stray = stray / "notes.txt"
@@ -170,7 +168,7 @@ def test_strays_elsewhere_disturb_nothing(store: RoundStore, tmp_path: Path, pat
     assert stray.read_text() == "dear diary"
 
 
-# Parts that are ours and cannot be read: the round is set aside
+# RoundParts that are ours and cannot be read: the round is set aside
 
 
 def as_folder(path: Path) -> None:
@@ -201,7 +199,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("state", ["open", "closing"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_round_is_set_aside_until_it_is_repaired(
-    store: RoundStore, tmp_path: Path, damage: str, state: str
+    store: Store, tmp_path: Path, damage: str, state: str
 ) -> None:
     other = KEY._replace(round=8)
     store.append({KEY: group(0, 100), other: group(0, 5)})
@@ -246,7 +244,7 @@ def test_a_damaged_round_is_set_aside_until_it_is_repaired(
     assert not list((tmp_path / "lake").glob("damaged/**/*.parquet")) or damage == "a folder"
 
 
-def test_a_part_that_is_lost_or_a_list_that_is_damaged_is_repaired(store: RoundStore, tmp_path: Path) -> None:
+def test_a_part_that_is_lost_or_a_list_that_is_damaged_is_repaired(store: Store, tmp_path: Path) -> None:
     store.append({KEY: group(0, 3)})
     open_store(store.url).append({KEY: group(3, 4)})
     store.backend.close_round(KEY)
@@ -270,7 +268,7 @@ def test_a_part_that_is_lost_or_a_list_that_is_damaged_is_repaired(store: RoundS
     assert store.rounds() == [RoundInfo(KEY, "sealed", rows)]
 
 
-def test_damaged_counts_are_said_and_nothing_else_is_disturbed(store: RoundStore, tmp_path: Path) -> None:
+def test_damaged_counts_are_said_and_nothing_else_is_disturbed(store: Store, tmp_path: Path) -> None:
     other = KEY._replace(round=8)
     store.append({KEY: group(0, 3), other: group(0, 5)})
     assert store.seal(KEY)
@@ -292,7 +290,7 @@ def test_damaged_counts_are_said_and_nothing_else_is_disturbed(store: RoundStore
     assert [info.key for info in open_store(store.url).rounds()] == [other]
 
 
-def test_a_file_where_the_folder_of_a_round_should_be(store: RoundStore, tmp_path: Path) -> None:
+def test_a_file_where_the_folder_of_a_round_should_be(store: Store, tmp_path: Path) -> None:
     other, place = KEY._replace(round=8), tmp_path / "lake" / folder_of(KEY)
     store.append({other: group(0, 5)})
     place.write_text("dear diary")
@@ -348,7 +346,7 @@ def test_pruned_counts_are_gone_and_the_round_stays_closed(plan: Plan) -> None:
             assert store.verify() == []
 
 
-def test_a_lost_part_of_a_closing_round_is_missed(store: RoundStore, tmp_path: Path) -> None:
+def test_a_lost_part_of_a_closing_round_is_missed(store: Store, tmp_path: Path) -> None:
     store.append({KEY: group(0, 3)})
     other = open_store(store.url)
     other.append({KEY: group(3, 4)})
@@ -361,7 +359,7 @@ def test_a_lost_part_of_a_closing_round_is_missed(store: RoundStore, tmp_path: P
     assert store.seal(KEY, skip_bad=True)
 
 
-def test_a_closing_round_that_lost_all_its_parts_is_missed(store: RoundStore, tmp_path: Path) -> None:
+def test_a_closing_round_that_lost_all_its_parts_is_missed(store: Store, tmp_path: Path) -> None:
     store.append({KEY: group(0, 3)})
     store.backend.close_round(KEY)
     path = the_part(store, tmp_path)
@@ -388,7 +386,7 @@ def test_a_part_that_is_out_of_reach_is_not_left_out(plan: Plan) -> None:
             return super().read(path)
 
     plugged = [True]
-    store = RoundStore(LakeBackend(Unplugged()))
+    store = Store(LakeBackend(Unplugged()))
     store.register(plan)
     store.append({KEY: group(0, 3)})
     plugged[0] = False
@@ -400,7 +398,7 @@ def test_a_part_that_is_out_of_reach_is_not_left_out(plan: Plan) -> None:
     assert store.backend.count(KEY).reports == 3
 
 
-def test_what_else_is_damaged_is_said(store: RoundStore, tmp_path: Path, plan: Plan) -> None:
+def test_what_else_is_damaged_is_said(store: Store, tmp_path: Path, plan: Plan) -> None:
     top = tmp_path / "lake"
     sealed = top / f"{folder_of(KEY, 'counts')}.json"
     frozen = top / folder_of(KEY._replace(round=8), "seals") / "parts.json"

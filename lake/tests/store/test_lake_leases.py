@@ -9,7 +9,7 @@ from tests.shared.lakes import Bay, Memory, die_at, every_step, meanwhile
 from tests.shared.writers import KEY
 
 from reticent.plan import Plan
-from reticent_collector.stores import RoundStore
+from reticent_collector.stores import Store
 from reticent_lake.frames import DuckDB
 from reticent_lake.store import LakeBackend, Leases, LocalFiles, folder_of
 
@@ -90,7 +90,7 @@ def test_one_of_two_collectors_counts_a_round(plan: Plan) -> None:
         other.load_open_rounds()
         counted: list[bool] = []
 
-        def claim_too(bay: Bay = bay, other: RoundStore = other, counted: list[bool] = counted) -> None:
+        def claim_too(bay: Bay = bay, other: Store = other, counted: list[bool] = counted) -> None:
             with other.claim(KEY) as is_mine:
                 counted.append(is_mine)
                 if is_mine:

@@ -28,7 +28,7 @@ from tests.shared.writers import KEY
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent_collector.stores import RoundStore, open_store
+from reticent_collector.stores import Store, open_store
 from reticent_lake.store import LakeBackend, folder_of
 
 
@@ -48,14 +48,14 @@ def test_half_a_seal_anywhere_in_append(plan: Plan) -> None:
         for end in range(1, every_step(plan, sealing) + 1):
             bay = Bay(plan)
             watched = Stepping(bay.files)
-            other = RoundStore(LakeBackend(watched))
+            other = Store(LakeBackend(watched))
             watched.steps = 0
 
             def dies(number: int, end: int = end) -> None:
                 if number >= end:
                     raise DiedError
 
-            def seal(watched: Stepping = watched, other: RoundStore = other, dies: Step = dies) -> None:
+            def seal(watched: Stepping = watched, other: Store = other, dies: Step = dies) -> None:
                 watched.step = dies
                 with pytest.raises(DiedError):
                     other.seal(KEY)
@@ -86,7 +86,7 @@ def test_a_seal_and_an_append_by_turns(plan: Plan) -> None:
         for append_steps in range(1, every_step(plan, append_late) + 3):
             bay = Bay(plan)
             watched = Stepping(bay.files)
-            other = RoundStore(LakeBackend(watched))
+            other = Store(LakeBackend(watched))
             watched.steps = 0
             mine, others = threading.Semaphore(0), threading.Semaphore(0)
 
@@ -104,7 +104,7 @@ def test_a_seal_and_an_append_by_turns(plan: Plan) -> None:
                     others.release()
                     mine.acquire(timeout=10)
 
-            def seal(other: RoundStore = other, mine: Any = mine) -> None:
+            def seal(other: Store = other, mine: Any = mine) -> None:
                 other.seal(KEY)
                 mine.release()
 
@@ -167,7 +167,7 @@ def test_a_round_frozen_anywhere_in_a_merge(plan: Plan, few: int) -> None:
         bay = Bay(plan, few - 1)
         other = bay.other()
 
-        def freeze(other: RoundStore = other) -> None:
+        def freeze(other: Store = other) -> None:
             other.backend.seals.close(KEY)
             other.backend.seals.frozen(KEY)
 
@@ -185,7 +185,7 @@ def test_a_merge_anywhere_in_a_seal_or_a_count(plan: Plan, few: int, work: str) 
             bay.append(other, range(100 + 10 * number, 110 + 10 * number))
         bay.watched.steps = 0
 
-        def merge(bay: Bay = bay, other: RoundStore = other, happened: list[bool] = happened) -> None:
+        def merge(bay: Bay = bay, other: Store = other, happened: list[bool] = happened) -> None:
             happened.append(bay.append(other, NEW))
 
         worker = bay.store.backend if work == "count" else bay.store
@@ -200,7 +200,7 @@ def test_a_merge_anywhere_in_a_seal_or_a_count(plan: Plan, few: int, work: str) 
 
 
 def test_a_merge_and_the_start_of_a_seal_anywhere_in_a_count(plan: Plan, few: int) -> None:
-    """Parts that were merged before the list was frozen are not missed."""
+    """RoundParts that were merged before the list was frozen are not missed."""
     place, reached = 1, True
     while reached:
         bay, happened = Bay(plan), []
@@ -209,7 +209,7 @@ def test_a_merge_and_the_start_of_a_seal_anywhere_in_a_count(plan: Plan, few: in
             bay.append(other, range(100 + 10 * number, 110 + 10 * number))
         bay.watched.steps = 0
 
-        def merge(bay: Bay = bay, other: RoundStore = other, happened: list[bool] = happened) -> None:
+        def merge(bay: Bay = bay, other: Store = other, happened: list[bool] = happened) -> None:
             happened.append(bay.append(other, NEW))
             other.backend.close_round(KEY)
 
@@ -229,7 +229,7 @@ def test_appending_and_sealing_at_once(plan: Plan, tmp_path: Path) -> None:
 
         def append(
             place: int,
-            stores: list[RoundStore] = stores,
+            stores: list[Store] = stores,
             accepted: set[int] = accepted,
             lock: threading.Lock = lock,
         ) -> None:
@@ -239,7 +239,7 @@ def test_appending_and_sealing_at_once(plan: Plan, tmp_path: Path) -> None:
                     with lock:
                         accepted.update(numbers)
 
-        def seal(place: int, turn: int = turn, stores: list[RoundStore] = stores) -> None:
+        def seal(place: int, turn: int = turn, stores: list[Store] = stores) -> None:
             threading.Event().wait(0.01 * turn)
             stores[place].seal(KEY)
 

@@ -11,17 +11,17 @@ from tests.shared.writers import KEY, group
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent_collector.stores import Appended, RoundStore, open_store
+from reticent_collector.stores import Appended, Store, open_store
 from reticent_lake.store import LakeBackend, Part
 from reticent_lake.store.layout import outermost
 
 
 @pytest.fixture
-def store(tmp_path: Path, plan: Plan) -> RoundStore:
+def store(tmp_path: Path, plan: Plan) -> Store:
     return new_lake(tmp_path / "lake", plan)
 
 
-def test_small_parts_of_a_writer_are_merged(store: RoundStore) -> None:
+def test_small_parts_of_a_writer_are_merged(store: Store) -> None:
     """64 of them, and 64 of those; other collectors see the same before and after."""
     other = open_store(store.url)
     other.append({KEY: group(10**9, 5)})
@@ -38,7 +38,7 @@ def test_small_parts_of_a_writer_are_merged(store: RoundStore) -> None:
     assert store.rounds()[0].reports == 677
 
 
-def test_merged_parts_are_merged_again(store: RoundStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merged_parts_are_merged_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
     for number in range(4**2 + 4 + 1):
         store.append({KEY: group(10 * number, 10)})
@@ -47,9 +47,7 @@ def test_merged_parts_are_merged_again(store: RoundStore, monkeypatch: pytest.Mo
     assert store.backend.count(KEY).reports == 210
 
 
-def test_nothing_is_merged_across_a_write_that_failed(
-    store: RoundStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_merged_across_a_write_that_failed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The part of a failed write may be there after all, and another collector may have seen it."""
     monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
     put, failing = store.backend.files.put, [False]
@@ -76,7 +74,7 @@ def test_nothing_is_merged_across_a_write_that_failed(
     assert store.rounds()[0].reports == 100
 
 
-def test_large_parts_are_left_as_they_are(store: RoundStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_parts_are_left_as_they_are(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
     monkeypatch.setattr(LakeBackend, "most_rows", 39)
     for number in range(5):

@@ -22,7 +22,7 @@ from tests.shared.writers import KEY
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent_collector.stores import Count, RoundStore, open_store
+from reticent_collector.stores import Count, Store, open_store
 from reticent_lake.store import LakeBackend
 
 OTHERS = range(2000, 2025)
@@ -45,14 +45,14 @@ class Site:
         self.disk = Disk(folder, patch)
         self.plan, self.url = plan, f"lake:///{folder}/new/lake"
         self.promises = Promises()
-        self.one: RoundStore
-        self.two: RoundStore
+        self.one: Store
+        self.two: Store
         self._checked: set[str] = set()
 
-    def open(self) -> RoundStore:
+    def open(self) -> Store:
         return open_store(self.url)
 
-    def append(self, store: RoundStore, numbers: range) -> None:
+    def append(self, store: Store, numbers: range) -> None:
         self.promises.under_way.append(set(numbers))
         try:
             (answer,) = store.append({KEY: mixed_group(numbers)}).values()
@@ -62,11 +62,11 @@ class Site:
         self.promises.under_way.remove(set(numbers))
         (self.promises.late if answer.late else self.promises.accepted).update(numbers)
 
-    def seal(self, store: RoundStore) -> None:
+    def seal(self, store: Store) -> None:
         store.seal(KEY)
         self.read(store)
 
-    def read(self, store: RoundStore) -> None:
+    def read(self, store: Store) -> None:
         self.promises.final = store.backend.final(KEY) or self.promises.final
 
     def check(self) -> None:
@@ -77,7 +77,7 @@ class Site:
             if moment in self._checked or (not accepted and not image.files):
                 continue
             self._checked.add(moment)
-            store = RoundStore(LakeBackend(image))
+            store = Store(LakeBackend(image))
             if not accepted:  # after that the plan must be known
                 store.register(self.plan)
             store.seal(KEY)

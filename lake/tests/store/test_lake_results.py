@@ -17,15 +17,14 @@ from tests.shared.writers import KEY
 from reticent.plan import Plan
 from reticent_collector.columns import COLUMNS, segment_text, unix_seconds
 from reticent_collector.results import Results, problems, write_results
-from reticent_collector.stores import DamagedError, RoundStore, open_store
-from reticent_lake.store import LakeBackend
+from reticent_collector.stores import DamagedError, Store, open_store
 
 ROUNDS = (100, 101, 124)
 """Of one day, and of the next."""
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> RoundStore[LakeBackend]:
+def store(tmp_path: Path) -> Store:
     """Three rounds that are sealed, and one that is not."""
     plan, url = PLANS["one-of"], f"lake:///{tmp_path / 'lake'}"
     for number in (*ROUNDS, 2000):
@@ -37,7 +36,7 @@ def store(tmp_path: Path) -> RoundStore[LakeBackend]:
     return store
 
 
-def files(store: RoundStore[LakeBackend]) -> dict[str, bytes]:
+def files(store: Store) -> dict[str, bytes]:
     root = Path(store.url.removeprefix("lake:///"))
     return {str(path.relative_to(root)): path.read_bytes() for path in (root / "results").rglob("*.parquet")}
 
@@ -48,7 +47,7 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
     return plain | {name: unix_seconds(plain[name]) for name in ("start_time", "end_time")}
 
 
-def test_one_line_reads_what_readers_are_shown(store: RoundStore[LakeBackend]) -> None:
+def test_one_line_reads_what_readers_are_shown(store: Store) -> None:
     root = store.url.removeprefix("lake:///")
     ways = {
         "duckdb": lambda: (
@@ -88,7 +87,7 @@ def test_one_line_reads_what_readers_are_shown(store: RoundStore[LakeBackend]) -
         assert found == expected, name
 
 
-def test_it_is_made_once_can_be_made_again_and_goes_with_its_counts(store: RoundStore[LakeBackend]) -> None:
+def test_it_is_made_once_can_be_made_again_and_goes_with_its_counts(store: Store) -> None:
     before = files(store)
     assert write_results(store) == 0
     assert list(problems(store)) == []
@@ -192,7 +191,7 @@ def test_dying_while_it_is_pruned_leaves_no_figure_of_the_round(plan: Plan) -> N
         assert [path for path in bay.files.files if path.startswith("results/")] == []  # type: ignore[attr-defined]
 
 
-def test_a_round_that_comes_after_its_day_was_written_is_in_it(store: RoundStore[LakeBackend]) -> None:
+def test_a_round_that_comes_after_its_day_was_written_is_in_it(store: Store) -> None:
     """A collector whose clock was ahead took the day for finished."""
     plan = PLANS["one-of"]
     key = fill(store.url, plan, make_reports(plan, 200, 102, (102,)))
@@ -201,7 +200,7 @@ def test_a_round_that_comes_after_its_day_was_written_is_in_it(store: RoundStore
     assert list(problems(store)) == []
 
 
-def test_one_metric_of_many_rounds(store: RoundStore[LakeBackend], tmp_path: Path) -> None:
+def test_one_metric_of_many_rounds(store: Store, tmp_path: Path) -> None:
     keys = [info.key for info in store.rounds()]
     assert [key.round for key in keys] == [2000, *reversed(ROUNDS)]
     fresh = open_store(store.url)

@@ -14,7 +14,7 @@ from tests.shared.lakes import Memory
 
 from reticent.plan import Plan
 from reticent_collector.stores import Records, RoundKey
-from reticent_lake.store import Arrow, Columns, Part, Parts, bit_place
+from reticent_lake.store import Arrow, Columns, Part, RoundParts, bit_place
 from reticent_lake.store.counting import distinct
 
 HEAD = '[plan]\nname = "rows"\nversion = {}\nround = "1h"\n'
@@ -161,7 +161,7 @@ def test_a_large_round_is_read_once_and_counted_in_shares(
     names = [Part("0" * 32, place, place, len(share)).name for place, share in enumerate(shares, 1)]
     reads = []
 
-    class Shares(Parts):
+    class Shares(RoundParts):
         def read(self, name: str) -> Records:
             reads.append(name)
             return shares[names.index(name)]

@@ -166,7 +166,7 @@ def _into_store(url: str, plans: tuple[Path, ...]) -> Iterator[Take]:
     """Takes blocks into a store, one commit each."""
     from reticent_collector.http import SteadyClock, Wire
     from reticent_collector.stores import open_store
-    from reticent_collector.stores.store import damaged
+    from reticent_collector.stores.backend import damaged
 
     if plans:
         with closing(open_store(url)) as made:

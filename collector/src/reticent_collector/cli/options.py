@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from reticent_collector.http import Client
-    from reticent_collector.stores import RoundStore
+    from reticent_collector.stores import Store
 
 Decorator = Callable[[Any], Any]
 
@@ -230,7 +230,7 @@ def selection_options(**last: Any) -> Decorator:
 
 
 @contextmanager
-def opened_store(url: str) -> Iterator[RoundStore[Any]]:
+def opened_store(url: str) -> Iterator[Store]:
     """A store that exists: a mistyped address makes no new one."""
     from reticent_collector.stores import open_store
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from reticent.plan import Plan
     from reticent_collector.http import Client
-    from reticent_collector.stores import RoundStore
+    from reticent_collector.stores import Store
 
 MOST_ROUNDS = 10_000
 """As many as a collector shows at once."""
@@ -269,7 +269,7 @@ def _source(store: str | None, url: str | None, key: str | None) -> Iterator[_Lo
 class _Local:
     """What a store knows."""
 
-    def __init__(self, store: RoundStore[Any]) -> None:
+    def __init__(self, store: Store) -> None:
         from reticent_collector.results import Results
 
         self.store = store

@@ -32,7 +32,7 @@ from reticent_collector.cli.output import Verb, plain_faults
 
 if TYPE_CHECKING:
     from reticent_collector.http import Worker
-    from reticent_collector.stores import RoundStore
+    from reticent_collector.stores import Store
 
 CONFIG = "reticent.config"
 """Where a context keeps the settings file, and its keys by the names of parameters."""
@@ -233,7 +233,7 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
     sys.exit(Supervisor(workers, listeners, work, started).run())
 
 
-def _opened(url: str, seconds: float) -> RoundStore[Any]:
+def _opened(url: str, seconds: float) -> Store:
     """
     The store, once its database is reachable; SIGTERM ends the process, also a container's first one.
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from reticent_collector.http.server import make_server, tls_context
     from reticent_collector.http.wire import Batch, Wire
     from reticent_collector.http.workers import Supervisor, Worker
-    from reticent_collector.http.writing import BusyError, Committer, Sealer, seal_due
+    from reticent_collector.http.writing import Committer, QueueFullError, Sealer, seal_due
 
 __all__ = [
     "COOKIE",
@@ -45,7 +45,6 @@ __all__ = [
     "Access",
     "Batch",
     "BatchTooLargeError",
-    "BusyError",
     "Client",
     "Collector",
     "CollectorProtocol",
@@ -58,6 +57,7 @@ __all__ = [
     "Limits",
     "Pages",
     "ProblemError",
+    "QueueFullError",
     "Readers",
     "Readiness",
     "Relay",
@@ -108,6 +108,6 @@ __getattr__ = imported_when_used(
         "server": "make_server tls_context",
         "wire": "Batch Wire",
         "workers": "Supervisor Worker",
-        "writing": "BusyError Committer Sealer seal_due",
+        "writing": "QueueFullError Committer Sealer seal_due",
     },
 )

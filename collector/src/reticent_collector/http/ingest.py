@@ -18,7 +18,7 @@ from reticent_collector.http.limits import Limits
 from reticent_collector.http.log import log_fault
 from reticent_collector.http.problems import Accepted, Headers, ProblemError, of_verdict
 from reticent_collector.http.wire import Batch, Wire
-from reticent_collector.http.writing import BusyError, Committer, Done
+from reticent_collector.http.writing import Committer, Done, QueueFullError
 from reticent_collector.stores import Key, RoundKey
 
 SENDERS = ("ingest", "admin")
@@ -100,7 +100,7 @@ class Intake(ABC):
                 self._take_batch(body, admission, finish)
         except ProblemError as problem:
             self._refuse(problem, admission.key, finish)
-        except BusyError:
+        except QueueFullError:
             self._refuse(ProblemError(503, "busy", retry_after=1), admission.key, finish)
         except Exception as error:  # the client gets an answer; what went wrong may quote the body
             log_fault("internal-error", error)

@@ -30,7 +30,7 @@ from reticent_collector.http.limits import Limits
 from reticent_collector.http.log import log, log_fault
 from reticent_collector.http.problems import Accepted, ProblemError, of_verdict
 from reticent_collector.http.wire import ROUND_BYTES, Wire
-from reticent_collector.http.writing import BusyError
+from reticent_collector.http.writing import QueueFullError
 from reticent_collector.stores import Key
 
 MOST_IN_BATCH = 10_000  # reports in one request to the collector
@@ -99,10 +99,10 @@ class Forwarder:
         self.is_failing = False  # whether the collector failed to answer for the last batch
 
     def submit(self, reports: Mapping[tuple[str, int], list[Waiting]]) -> None:
-        """Queue reports, by plan and version; raises `BusyError` when too many wait."""
+        """Queue reports, by plan and version; raises `QueueFullError` when too many wait."""
         count = sum(map(len, reports.values()))
         if self._waiting and self._waiting + count > self._most:
-            raise BusyError
+            raise QueueFullError
         self._waiting += count
         for version, waiting in reports.items():
             queue = self._queues[version]

@@ -27,15 +27,14 @@ from reticent_collector.stores import (
     Appended,
     DamagedError,
     RoundKey,
-    RoundWriter,
     Store,
     StoreGoneError,
     due,
 )
 
-Records: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
+RecordsByRound: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
 Done: TypeAlias = Callable[[bool | StoreError], None]
-Read: TypeAlias = Callable[[list[Any]], Iterable[tuple[Records, Done]]]
+Read: TypeAlias = Callable[[list[Any]], Iterable[tuple[RecordsByRound, Done]]]
 
 LATENCIES = 4096  # commits in the latency figures
 
@@ -43,12 +42,12 @@ RESULTS_SECONDS = 60.0  # between two writes of the table of results when nothin
 TURN_SECONDS = 1.0  # in which results are written before due rounds are looked for again
 
 
-class BusyError(Exception):
+class QueueFullError(Exception):
     """The queue is full."""
 
 
 @dataclass(slots=True)
-class Tally:
+class CommitTotals:
     """Totals since the start."""
 
     accepted: int = 0
@@ -66,7 +65,7 @@ class _Group:
     unread: list[Any] = field(default_factory=list)  # single reports as they came
     reports: int = 0
 
-    def add(self, records: Records, done: Done) -> None:
+    def add(self, records: RecordsByRound, done: Done) -> None:
         for key, parts in records.items():
             self.records.setdefault(key, []).extend(parts)
         self.waiting.append((done, records))
@@ -84,7 +83,7 @@ class Committer:
     callbacks, also for what cannot be decoded.
     """
 
-    def __init__(self, store: RoundWriter, loop: asyncio.AbstractEventLoop, most_waiting: int) -> None:
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, most_waiting: int) -> None:
         self._store = store
         self._loop = loop
         self._most = most_waiting
@@ -96,7 +95,7 @@ class Committer:
         self._stopping = False
         self._failing_since: float | None = None
         self.is_gone = False  # whether the store is not where it was: nothing is acknowledged any more
-        self.tally = Tally()
+        self.tally = CommitTotals()
         self.latencies: deque[float] = deque(maxlen=LATENCIES)
         self.commit_times = [0] * (len(COMMIT_BOUNDS) + 1)
         self.commit_seconds = 0.0
@@ -109,22 +108,22 @@ class Committer:
         return self._group.reports
 
     def submit_one(self, report: Any) -> None:
-        """Queue a single report to be decoded and committed; raises `BusyError` when the queue is full."""
+        """Queue a single report to be decoded and committed; raises `QueueFullError` when the queue is full."""
         with self._lock:
             group = self._group
             if self._stopping or group.reports >= self._most:
-                raise BusyError
+                raise QueueFullError
             group.unread.append(report)
             group.reports += 1
             if group.reports == 1:
                 self._wake.notify()
 
-    def submit(self, records: Records, reports: int, done: Done) -> None:
-        """Queue records for the next commit; raises `BusyError` when they do not fit beside what is queued."""
+    def submit(self, records: RecordsByRound, reports: int, done: Done) -> None:
+        """Queue records for the next commit; raises `QueueFullError` when they do not fit beside what is queued."""
         with self._lock:
             group = self._group
             if self._stopping or (group.reports and group.reports + reports > self._most):
-                raise BusyError
+                raise QueueFullError
             group.add(records, done)
             group.reports += reports
             self._wake.notify()

@@ -34,7 +34,7 @@ from reticent_collector.stores import (
     DamagedError,
     RoundInfo,
     RoundKey,
-    Rounds,
+    Store,
     folded,
     reports_of,
 )
@@ -50,7 +50,7 @@ Parts = dict[tuple[str, str], dict[int, Counts]]  # by metric and tag: the count
 class Results:
     """Reads a store, from any thread; methods block. Counts of sealed rounds, which never change, are cached."""
 
-    def __init__(self, store: Rounds, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self.clock = clock
         self._counts: LruCache[CountsByTags] = LruCache(MOST_ROWS_CACHED)

@@ -25,7 +25,7 @@ from reticent_collector.estimates.table import table_rows
 from reticent_collector.results.periods import EVERY, Period
 from reticent_collector.results.reader import Results
 from reticent_collector.results.result import Result
-from reticent_collector.stores import PeriodKey, RoundKey, Store
+from reticent_collector.stores import PeriodKey, ResultsTable, RoundKey, Store
 
 CONFIDENCE = 0.95
 
@@ -48,13 +48,7 @@ def write_results(
     if table is None:
         return 0
     results = Results(store, clock)
-    periods: dict[PeriodKey, Period] = {}
-    for plan in results.plans():
-        finished, written = dict(_finished(results, plan)), table.written(plan)
-        for key in sorted(written - finished.keys()) if rebuild else ():
-            if not _is_damaged(results, key):  # else it could not be written again
-                table.drop_results(key)
-        periods |= {key: period for key, period in finished.items() if rebuild or key not in written}
+    periods = _unwritten(results, table, rebuild)
     done: dict[PeriodKey, Period] = {}
     for place, (key, period) in enumerate(periods.items()):
         progress(place, len(periods))
@@ -68,13 +62,30 @@ def write_results(
             table.drop_results(key)
         table.put_results(key, rows)
         done[key] = period
-    # A round that was sealed before its period was put has removed nothing. One that is sealed later does.
+    _drop_overtaken(store, table, done)
+    return len(done)
+
+
+def _unwritten(results: Results, table: ResultsTable, rebuild: bool) -> dict[PeriodKey, Period]:
+    """The periods to write; with `rebuild` all of them, after periods that are no longer final were dropped."""
+    periods: dict[PeriodKey, Period] = {}
+    for plan in results.plans():
+        finished = dict(_finished(results, plan))
+        written = table.written(plan)
+        for key in sorted(written - finished.keys()) if rebuild else ():
+            if not _is_damaged(results, key):  # else it could not be written again
+                table.drop_results(key)
+        periods |= {key: period for key, period in finished.items() if rebuild or key not in written}
+    return periods
+
+
+def _drop_overtaken(store: Store, table: ResultsTable, done: Mapping[PeriodKey, Period]) -> None:
+    """Drop the periods that a round joined while they were written: it was sealed before they were put."""
     rounds = {info.key for plan in {key.plan for key in done} for info in store.rounds(plan)}
     for key, period in done.items():
         numbers = range(period.first, period.last + 1)
         if sum(RoundKey(key.plan, key.version, number) in rounds for number in numbers) > len(period.rounds):
             table.drop_results(key)
-    return len(done)
 
 
 def problems(store: Store, clock: Callable[[], float] = time.time) -> Iterator[str]:

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reticent import imported_when_used
 from reticent.errors import MissingPackageError, StoreError
+from reticent_collector.stores.backend import (
+    ROLES,
+    Appended,
+    Backend,
+    DamagedError,
+    Key,
+    PeriodKey,
+    Repair,
+    ResultsTable,
+    RoundGoneError,
+    RoundInfo,
+    State,
+    Steps,
+    StoreAwayError,
+    StoreGoneError,
+    create_key,
+    hash_of,
+    matches,
+)
 from reticent_collector.stores.id_set import IdSet
-from reticent_collector.stores.open_round import OpenRound, Seen, Span
+from reticent_collector.stores.open_round import GroupRange, OpenRound, Seen
 from reticent_collector.stores.records import (
     Count,
     CountsByTags,
@@ -19,33 +38,8 @@ from reticent_collector.stores.records import (
     latest,
     reports_of,
 )
-from reticent_collector.stores.round_store import RoundStore
 from reticent_collector.stores.shown import FEW, Step, folded
-from reticent_collector.stores.store import (
-    MARGIN_SECONDS,
-    ROLES,
-    Appended,
-    Backend,
-    DamagedError,
-    Key,
-    Keys,
-    PeriodKey,
-    Repair,
-    ResultsTable,
-    RoundGoneError,
-    RoundInfo,
-    Rounds,
-    RoundWriter,
-    State,
-    Steps,
-    Store,
-    StoreAwayError,
-    StoreGoneError,
-    create_key,
-    due,
-    hash_of,
-    matches,
-)
+from reticent_collector.stores.store import MARGIN_SECONDS, Store, due
 
 if TYPE_CHECKING:
     from reticent_collector.stores.postgres import PostgresBackend
@@ -60,9 +54,9 @@ __all__ = [
     "Count",
     "CountsByTags",
     "DamagedError",
+    "GroupRange",
     "IdSet",
     "Key",
-    "Keys",
     "Layout",
     "OpenRound",
     "PeriodKey",
@@ -73,11 +67,7 @@ __all__ = [
     "RoundGoneError",
     "RoundInfo",
     "RoundKey",
-    "RoundStore",
-    "RoundWriter",
-    "Rounds",
     "Seen",
-    "Span",
     "SqliteBackend",
     "State",
     "Step",
@@ -107,7 +97,7 @@ __getattr__ = imported_when_used(
 """A backend's libraries are imported with it."""
 
 
-def open_store(url: str, *, readonly: bool = False) -> RoundStore[Any]:
+def open_store(url: str, *, readonly: bool = False) -> Store:
     """
     The store at an address: `sqlite:///folder/file.db` (three slashes and a relative path, or four), or
     `postgresql://user:password@host/database`, or `lake:///folder`, or `lake+s3://bucket/folder`, or
@@ -137,7 +127,7 @@ def open_store(url: str, *, readonly: bool = False) -> RoundStore[Any]:
             f"{' or lake:///folder' if readonly else ', lake:///folder or memory:'}, "
             f"got {url.rpartition('@')[2] or '(nothing)'}."
         )
-    return RoundStore(backend)
+    return Store(backend)
 
 
 def _lake(url: str, *, readonly: bool) -> Backend:

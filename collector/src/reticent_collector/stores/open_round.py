@@ -16,7 +16,7 @@ from reticent_collector.stores.records import CountsByTags, Layout, Records, add
 _COUNT_AT = 1 << 20  # bytes of answers counted at once: efficient, and no commit waits long for it
 
 
-class Span(NamedTuple):
+class GroupRange(NamedTuple):
     """Commit groups that are stored as one: `first` to `last` of a writer's groups, numbered from 1."""
 
     writer: str
@@ -33,8 +33,8 @@ class Seen:
     counted when the round is sealed.
 
     >>> seen = Seen()
-    >>> for number in (1, 2, 4): seen.add(Span("", number, number))
-    >>> seen.floor(""), Span("", 3, 3) in seen, Span("", 1, 2) in seen, Span("", 2, 4) in seen
+    >>> for number in (1, 2, 4): seen.add(GroupRange("", number, number))
+    >>> seen.floor(""), GroupRange("", 3, 3) in seen, GroupRange("", 1, 2) in seen, GroupRange("", 2, 4) in seen
     (2, False, True, False)
     """
 
@@ -43,11 +43,11 @@ class Seen:
     def __init__(self) -> None:
         self._runs: dict[str, list[tuple[int, int]]] = {}
 
-    def __contains__(self, span: Span) -> bool:
+    def __contains__(self, span: GroupRange) -> bool:
         runs = self._runs.get(span.writer, [(0, 0)])
         return runs[bisect_right(runs, span.first, key=lambda run: run[0]) - 1][1] >= span.last
 
-    def add(self, span: Span) -> None:
+    def add(self, span: GroupRange) -> None:
         """Mark all groups of a span as seen."""
         runs = self._runs.setdefault(span.writer, [(0, 0)])
         start = bisect_left(runs, span.first - 1, key=lambda run: run[1])
@@ -111,7 +111,7 @@ class OpenRound:
         if len(self._waiting) >= _COUNT_AT:
             self.counts()
 
-    def take(self, groups: Iterable[tuple[Span, Records]]) -> None:
+    def take(self, groups: Iterable[tuple[GroupRange, Records]]) -> None:
         """Add stored groups, each once; nothing after `release`."""
         if not self.released:
             new = [(span, records) for span, records in groups if span not in self.seen]

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from typing import Any, ClassVar, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import quote
 
 from reticent.errors import MissingPackageError, StoreError
-from reticent_collector.stores.pool import Connections, Row, Transaction
+from reticent_collector.stores.backend import StoreAwayError
+from reticent_collector.stores.migrations import check_version, upgrade
 from reticent_collector.stores.sql import SqlBackend
-from reticent_collector.stores.sql_schema import (
-    POSTGRES_RECORDS,
-    POSTGRES_TABLES,
-    SCHEMA_VERSION,
-    other_version,
-)
-from reticent_collector.stores.store import StoreAwayError
+from reticent_collector.stores.sql_schema import POSTGRES_RECORDS, POSTGRES_TABLES, SCHEMA_VERSION
+from reticent_collector.stores.transactions import SqlRow, Transaction
 
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
-    from psycopg.pq import TransactionStatus
+    from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 except ImportError as missing:
     raise MissingPackageError("reticent-collector[postgres]", "psycopg") from missing
+
+# What the pool has to say reaches its users as exceptions; without a handler it would be written to stderr.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 SCHEMA = "reticent"  # where the tables are, unless the address ends in ?schema=NAME
 _MAKING = 0x2E71CE01  # the advisory lock that one collector holds while it makes the tables
 _READERS = 8
+_PLACE_SECONDS = 20.0  # to wait for a free connection
+_LOOK_SECONDS = 0.1  # between two looks whether the server refused a connection that is waited for
 _LOCK_MILLISECONDS = 100  # to wait for readers of a sealed round's table before it is left to a later sweep
 _CONNECT_SECONDS = 5  # libpq's own limit
 _MARGIN_SECONDS = 1.0  # in which a server reports that it cancelled a statement
@@ -43,7 +46,7 @@ _SETTINGS = (  # required for durability, whatever the database or the role pref
     " WHERE current_setting('synchronous_commit') = 'off'",
 )
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 
 class PostgresBackend(SqlBackend):
@@ -74,32 +77,43 @@ class PostgresBackend(SqlBackend):
         self._failed_at = -math.inf
         # Every transaction sets its schema, whatever the settings of the server or of a pool between.
         begin = f"BEGIN{' READ ONLY' if readonly else ''}; SET LOCAL search_path TO {self._schema}, pg_temp"
-        self._writer, self._sealer, self._readers = (
-            _PostgresConnections(lambda: _connected(url, self.statement_seconds), begin, most)
-            for most in (1, 1, _READERS)
-        )
-        try:
-            opening = self._errors("cannot be opened: ", StoreAwayError)
-            with opening, self._writer.transaction() as transaction:
-                if not readonly:  # one process at a time makes the tables
-                    transaction.execute("SELECT pg_advisory_xact_lock(?)", _MAKING)
-                version = self._version(transaction)
-                if version is None and readonly:
-                    raise StoreError(
-                        f"{self.url}: has no tables of reticent.\n"
-                        "  Hint: reticent serve and reticent keys create make them"
-                    )
-                if version is None:
-                    ((there,),) = transaction.execute("SELECT to_regnamespace(?) IS NOT NULL", self._schema)
-                    if not there:
-                        transaction.execute(f"CREATE SCHEMA {self._schema}")
-                    transaction.execute(POSTGRES_TABLES)
-                    transaction.execute("INSERT INTO schema_version (version) VALUES (?)", SCHEMA_VERSION)
-                elif version != SCHEMA_VERSION:
-                    raise StoreError(other_version(self.url, version))
-        except BaseException:
-            self.close()
-            raise
+        opening = self._errors("cannot be opened: ", StoreAwayError)
+        with opening, closing(_connect(url, self.statement_seconds)) as connection:
+            self._make_or_upgrade(connection, begin)
+        self._writer = _PooledConnections(url, self.statement_seconds, begin, 1)
+        self._sealer = _PooledConnections(url, self.statement_seconds, begin, 1)
+        self._readers = _PooledConnections(url, self.statement_seconds, begin, _READERS)
+
+    def _make_or_upgrade(self, connection: _Connection, begin: str) -> None:
+        """Make the tables, or bring those of an older version up to this one; one process at a time."""
+        transaction = Transaction(partial(_execute, connection))
+        transaction.execute(begin)
+        if not self._readonly:
+            # However long another process takes, and however long an upgrade takes.
+            transaction.execute("SET LOCAL statement_timeout TO 0")
+            connection.patience = math.inf
+            transaction.execute("SELECT pg_advisory_xact_lock(?)", _MAKING)
+        version = self._version(transaction)
+        if version is not None:
+            check_version(self.url, version, readonly=self._readonly)
+            if not self._readonly:
+                upgrade(self, transaction, version)
+        elif self._readonly:
+            raise StoreError(
+                f"{self.url}: has no tables of reticent.\n"
+                "  Hint: reticent serve and reticent keys create make them"
+            )
+        else:
+            ((there,),) = transaction.execute("SELECT to_regnamespace(?) IS NOT NULL", self._schema)
+            if not there:
+                transaction.execute(f"CREATE SCHEMA {self._schema}")
+            transaction.execute(POSTGRES_TABLES)
+            transaction.execute("INSERT INTO schema_version (version) VALUES (?)", SCHEMA_VERSION)
+        transaction.execute("COMMIT")
+
+    def set_schema_number(self, transaction: Transaction, number: int) -> None:
+        """Write the number of the schema into its table."""
+        transaction.execute("UPDATE schema_version SET version = ?", number)
 
     def as_list(self, items: Sequence[object]) -> object:
         """A list as an array."""
@@ -207,16 +221,28 @@ class _SilentError(psycopg.OperationalError):
     """The server does not answer a statement."""
 
 
-class _Connection(psycopg.Connection[Row]):
+class _Connection(psycopg.Connection[SqlRow]):
     """A connection that waits for an answer for `patience` seconds at most."""
 
     patience = math.inf
 
-    def wait(self, gen: Generator[Any, Any, Result], *arguments: Any, **named: Any) -> Result:
+    def wait(self, gen: Generator[Any, Any, Returned], *arguments: Any, **named: Any) -> Returned:
         return super().wait(_while_heard(gen, self.patience), *arguments, **named)
 
+    @classmethod
+    def connect(  # type: ignore[override]
+        cls, conninfo: str = "", *, note_refusal: Callable[[psycopg.Error], None] | None = None, **named: Any
+    ) -> Self:
+        """A new connection; `note_refusal` is told why there is none."""
+        try:
+            return super().connect(conninfo, **named)
+        except psycopg.Error as error:
+            if note_refusal is not None:
+                note_refusal(error)
+            raise
 
-def _while_heard(steps: Generator[Any, Any, Result], patience: float) -> Generator[Any, Any, Result]:
+
+def _while_heard(steps: Generator[Any, Any, Returned], patience: float) -> Generator[Any, Any, Returned]:
     """The steps of psycopg, which learn every 0.1 s whether there is data; given up when there is none."""
     heard = time.monotonic()
     try:
@@ -229,43 +255,123 @@ def _while_heard(steps: Generator[Any, Any, Result], patience: float) -> Generat
                 raise _SilentError(f"no answer for {patience:g} s")
             wanted = steps.send(ready)
     except StopIteration as done:
-        result: Result = done.value
+        result: Returned = done.value
         return result
 
 
-def _connected(url: str, statement_seconds: float) -> _Connection:
+def _connect(url: str, statement_seconds: float) -> _Connection:
     connection = _Connection.connect(url, autocommit=True, connect_timeout=_CONNECT_SECONDS)
-    connection.patience = statement_seconds + _MARGIN_SECONDS
-    limit = 0 if math.isinf(statement_seconds) else round(statement_seconds * 1000)
     try:
-        idle = f"SET idle_in_transaction_session_timeout TO '{_IDLE_SECONDS}s'"
-        for statement in (*_SETTINGS, idle, f"SET statement_timeout TO {limit}"):
-            connection.execute(statement)
+        _configure(connection, statement_seconds)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-class _PostgresConnections(Connections[_Connection]):
-    def execute(self, connection: _Connection, sql: str, *parameters: object) -> list[Row]:
-        query: Any = sql.replace("%", "%%").replace("?", "%s") if parameters else sql
-        cursor = connection.execute(query, parameters or None, binary=bool(parameters))
-        return cursor.fetchall() if cursor.description else []
+def _configure(connection: _Connection, statement_seconds: float) -> None:
+    """Set what a transaction relies on, whatever the database or the role prefers."""
+    connection.patience = statement_seconds + _MARGIN_SECONDS
+    limit = 0 if math.isinf(statement_seconds) else round(statement_seconds * 1000)
+    idle = f"SET idle_in_transaction_session_timeout TO '{_IDLE_SECONDS}s'"
+    for statement in (*_SETTINGS, idle, f"SET statement_timeout TO {limit}"):
+        connection.execute(statement)
 
-    def hopeless(self, error: BaseException) -> bool:
-        return isinstance(error, _SilentError)
 
-    def roll_back(self, connection: _Connection) -> None:
-        with suppress(psycopg.Error):
-            if connection.info.transaction_status != TransactionStatus.ACTIVE:  # else it hangs, and is closed
-                connection.execute("ROLLBACK")
+def _execute(connection: _Connection, sql: str, *parameters: object) -> list[SqlRow]:
+    query: Any = sql.replace("%", "%%").replace("?", "%s") if parameters else sql
+    cursor = connection.execute(query, parameters or None, binary=bool(parameters))
+    return cursor.fetchall() if cursor.description else []
 
-    def usable(self, connection: _Connection) -> bool:
-        return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
 
-    def disconnect(self, connection: _Connection) -> None:
-        connection.close()
+class _PooledConnections:
+    """
+    Transactions on up to `most` connections of a pool; with one, transactions queue up.
+
+    A connection that broke while idle (the server was restarted) is replaced before the transaction begins. The
+    pool itself would let a transaction wait until the server is back: this one ends as soon as a connection is
+    refused, with the server's reason.
+    """
+
+    def __init__(self, url: str, statement_seconds: float, begin: str, most: int) -> None:
+        self._begin = begin
+        self._refusals = 0
+        self._refusal: psycopg.Error | None = None
+        named = {
+            "autocommit": True,
+            "connect_timeout": _CONNECT_SECONDS,
+            "note_refusal": self._note_refusal,
+        }
+        self._pool = ConnectionPool(
+            url,
+            connection_class=_Connection,
+            kwargs=named,
+            min_size=0,
+            max_size=most,
+            configure=lambda connection: _configure(connection, statement_seconds),
+            reconnect_timeout=0,  # what is refused is tried again by the next transaction
+            num_workers=1,
+            open=True,
+        )
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """A transaction: committed at the end, undone when an exception leaves it."""
+        connection = self._begun()
+        try:
+            yield Transaction(partial(_execute, connection))
+            self.commit(connection)
+        finally:
+            self._pool.putconn(connection)  # undoes what is not committed, and closes what hangs
+
+    def commit(self, connection: _Connection) -> None:
+        """Make the transaction durable."""
+        connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close every connection: at once, or when its transaction ends."""
+        self._pool.close()
+
+    def _begun(self) -> _Connection:
+        """A connection in a transaction."""
+        connection = self._taken()
+        try:
+            connection.execute(self._begin)
+        except BaseException:
+            is_broken = connection.closed
+            self._pool.putconn(connection)
+            if not is_broken:
+                raise
+        else:
+            return connection
+        self._pool.check()  # the server was restarted: it closed the other idle connections too
+        connection = self._taken()
+        try:
+            connection.execute(self._begin)
+        except BaseException:
+            self._pool.putconn(connection)
+            raise
+        return connection
+
+    def _taken(self) -> _Connection:
+        """A connection of the pool, as soon as one is free."""
+        refusals = self._refusals
+        deadline = time.monotonic() + _PLACE_SECONDS
+        while True:
+            try:
+                return self._pool.getconn(timeout=_LOOK_SECONDS)
+            except PoolClosed:
+                raise StoreError("the store was closed") from None
+            except PoolTimeout:
+                if self._refusals > refusals and self._refusal is not None:
+                    raise self._refusal.with_traceback(None) from None
+                if time.monotonic() > deadline:
+                    message = f"busy: no connection became free within {_PLACE_SECONDS:g} s"
+                    raise StoreError(message) from None
+
+    def _note_refusal(self, error: psycopg.Error) -> None:
+        self._refusal = error
+        self._refusals += 1
 
 
 def _with_schema(url: str) -> tuple[str, str]:

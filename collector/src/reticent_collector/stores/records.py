@@ -17,7 +17,7 @@ from reticent_collector.counts import Counts, count_arrays, counts_from_rows
 Records = NDArray[np.uint8]
 """[n, width]: one row per report."""
 
-Answers = NDArray[np.uint8]
+BareRecords = NDArray[np.uint8]
 """[n, width - 16]: records without their ids, which is all that counting needs."""
 
 Tags = tuple[str, ...]
@@ -110,7 +110,7 @@ class Layout:
         """The counts of distinct records, by tags."""
         return self.count(records[:, ID_BYTES:])
 
-    def count(self, answers: Answers) -> CountsByTags:
+    def count(self, answers: BareRecords) -> CountsByTags:
         """The counts of distinct records without their ids, by tags."""
         counts: CountsByTags = {}
         for tags, chosen in self._by_tags(answers) if len(answers) else ():
@@ -120,8 +120,8 @@ class Layout:
             counts[tags] = count_arrays(self.plan, cohorts, bits, asked)
         return counts
 
-    def _by_tags(self, answers: Answers) -> Iterator[tuple[Tags, Answers]]:
-        """Answers grouped by their combination of tags; only combinations that occur."""
+    def _by_tags(self, answers: BareRecords) -> Iterator[tuple[Tags, BareRecords]]:
+        """BareRecords grouped by their combination of tags; only combinations that occur."""
         if not self.plan.segments:
             yield (), answers
             return

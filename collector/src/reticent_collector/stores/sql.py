@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from typing import ClassVar
 
 from reticent.errors import ParameterError, StoreError
-from reticent_collector.stores.open_round import OpenRound, Seen, Span
-from reticent_collector.stores.pool import Row, Transaction
+from reticent_collector.stores.backend import DamagedError, Repair, RoundGoneError, RoundInfo, State, damaged
+from reticent_collector.stores.open_round import GroupRange, OpenRound, Seen
 from reticent_collector.stores.records import Count, CountsByTags, Layout, Records, RoundKey, counts_of_rows
 from reticent_collector.stores.sql_tables import SqlTables
 from reticent_collector.stores.sql_upkeep import (
@@ -20,7 +20,7 @@ from reticent_collector.stores.sql_upkeep import (
     repair_of,
     unlisted,
 )
-from reticent_collector.stores.store import DamagedError, Repair, RoundGoneError, RoundInfo, State, damaged
+from reticent_collector.stores.transactions import SqlRow, Transaction
 
 LATEST_ROUNDS = """
 SELECT plan, version, round, state, reports FROM (
@@ -65,9 +65,9 @@ class SqlBackend(SqlTables):
 
     # Open rounds
 
-    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, Span | None]:
+    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, GroupRange | None]:
         """Put a group into each open round, all in one transaction; rounds that are closed are left out."""
-        stored: dict[RoundKey, Span | None] = {}
+        stored: dict[RoundKey, GroupRange | None] = {}
         with self.writing() as transaction:
             for key, records in groups.items():
                 number = self._open_number(transaction, key)
@@ -78,7 +78,7 @@ class SqlBackend(SqlTables):
                     with self._damage_of(key):
                         insert = f"INSERT INTO records_{number} (records) VALUES (?) RETURNING number"  # noqa: S608
                         ((place,),) = transaction.execute(insert, records.tobytes())
-                    stored[key] = Span("", place, place)
+                    stored[key] = GroupRange("", place, place)
         return stored
 
     @contextmanager
@@ -106,7 +106,7 @@ class SqlBackend(SqlTables):
             row = self._row(transaction, key)
         return row[0] if row and row[1] == "open" else None
 
-    def _row(self, transaction: Transaction, key: RoundKey) -> Row | None:
+    def _row(self, transaction: Transaction, key: RoundKey) -> SqlRow | None:
         """
         A round's number, state and final reports.
 
@@ -117,7 +117,7 @@ class SqlBackend(SqlTables):
         rows = transaction.execute(query, *key)
         return rows[0] if rows else None
 
-    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
+    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[GroupRange, Records]]]:
         """The groups of a round that were not seen, in order of arrival, some megabytes at a time."""
         layout = self.layout(key)
         bad: dict[int, str] = {}
@@ -133,7 +133,7 @@ class SqlBackend(SqlTables):
             groups = []
             for place, records in rows:
                 try:
-                    groups.append((Span("", place, place), layout.array(records)))
+                    groups.append((GroupRange("", place, place), layout.array(records)))
                 except ParameterError as error:
                     bad[place] = str(error)
             yield groups
@@ -340,7 +340,7 @@ class SqlBackend(SqlTables):
         return [f"damaged_{number}"]
 
 
-def _unseen(transaction: Transaction, table: str, seen: Seen, bad: Container[int]) -> list[Row]:
+def _unseen(transaction: Transaction, table: str, seen: Seen, bad: Container[int]) -> list[SqlRow]:
     """The next groups of a round that were not seen, up to some megabytes, with their numbers."""
     listed = transaction.execute(
         f"SELECT number, length(records) FROM {table} WHERE number > ? ORDER BY number LIMIT ?",  # noqa: S608
@@ -348,7 +348,7 @@ def _unseen(transaction: Transaction, table: str, seen: Seen, bad: Container[int
     )
     chosen, size = [], 0
     for number, length in listed:
-        if number not in bad and Span("", number, number) not in seen:
+        if number not in bad and GroupRange("", number, number) not in seen:
             chosen.append(number)
             size += length
             if size >= _BYTES_AT_ONCE:

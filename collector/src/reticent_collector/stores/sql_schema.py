@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from reticent_collector.columns import COLUMNS
 
 SCHEMA_VERSION = 3
+OLDEST_SCHEMA = 3  # of version 0.1.0; `reticent_collector.stores.migrations` has the steps from it
 _RESULT_TYPES = {"text": "TEXT", "int64": "INTEGER", "float64": "REAL", "timestamp": "TIME", "json": "JSON"}
 _EMPTY = ("bucket", "bucket_low", "bucket_high", "label", "value")  # columns of results that may be empty
 _RESULTS = "\n".join(
@@ -86,7 +87,7 @@ CREATE TABLE records_{number} (          -- the reports of one open round
 """
 _VERSION = """
 CREATE TABLE schema_version (      -- one row: the version of these tables
-    version INTEGER NOT NULL       -- reticent refuses other versions
+    version INTEGER NOT NULL       -- a newer reticent upgrades them, an older one refuses
 );
 """
 # SQLite stores both as text, a time in ISO 8601; other programs go by the names of the types.
@@ -139,14 +140,3 @@ POSTGRES_TABLES = _for_postgres(_SCHEMA + _VERSION)
 POSTGRES_RECORDS = (  # the bits are noise, which does not compress
     _for_postgres(_RECORDS) + "\nALTER TABLE records_{number} ALTER COLUMN records SET STORAGE EXTERNAL;"
 )
-
-
-def other_version(url: str, version: int) -> str:
-    """The error message about a store of another schema version."""
-    what = f"{url}: expected schema version {SCHEMA_VERSION}, got {version}.\n  Hint: "
-    if version > SCHEMA_VERSION:
-        return f"{what}a newer reticent made it; use that, or a new store"
-    return (
-        f"{what}an older reticent made it, and this one cannot convert it. Keep its figures with "
-        "reticent export of the older version, then give a new store"
-    )

@@ -10,10 +10,9 @@ from contextlib import AbstractContextManager
 
 from reticent.plan import Plan
 from reticent_collector.columns import COLUMNS, segment_text, time_text, unix_seconds
-from reticent_collector.stores.pool import Row, Transaction
+from reticent_collector.stores.backend import Key, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
-from reticent_collector.stores.round_store import not_registered, read_plan
-from reticent_collector.stores.store import Key, PeriodKey
+from reticent_collector.stores.transactions import SqlRow, Transaction
 
 _RESULTS_AT_ONCE = 200  # rows of results in one transaction, and the rest of a histogram
 _TURN_SECONDS = 0.002  # between two such transactions, so that a waiting append gets its turn
@@ -42,11 +41,15 @@ class SqlTables(ABC):
     def reading(self) -> AbstractContextManager[Transaction]:
         """A transaction that only reads, while others read and write."""
 
+    @abstractmethod
+    def set_schema_number(self, transaction: Transaction, number: int) -> None:
+        """Write the number of the schema that the tables have after this transaction."""
+
     def sealing(self) -> AbstractContextManager[Transaction]:
         """A transaction that closes or seals a round; if it has to wait, appends do not wait with it."""
         return self.writing()
 
-    def read(self, sql: str, *parameters: object) -> list[Row]:
+    def read(self, sql: str, *parameters: object) -> list[SqlRow]:
         """The rows of one SELECT."""
         with self.reading() as transaction:
             return transaction.execute(sql, *parameters)

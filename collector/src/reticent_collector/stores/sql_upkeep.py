@@ -8,9 +8,9 @@ from typing import Any
 
 from reticent.errors import ParameterError, PlanError
 from reticent.plan import Plan
-from reticent_collector.stores.pool import Transaction
+from reticent_collector.stores.backend import Repair
 from reticent_collector.stores.records import Count, CountsByTags, Layout, counts_of_rows, misfits
-from reticent_collector.stores.store import Repair
+from reticent_collector.stores.transactions import Transaction
 
 
 def problems_of(transaction: Transaction, tables: set[int]) -> Iterator[str]:

@@ -12,28 +12,30 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reticent.errors import StoreError
-from reticent_collector.stores.pool import Connections, Row, Transaction
+from reticent_collector.stores.backend import Repair
+from reticent_collector.stores.migrations import check_version, upgrade
 from reticent_collector.stores.records import Layout
 from reticent_collector.stores.sql import SqlBackend
-from reticent_collector.stores.sql_schema import SCHEMA_VERSION, SQLITE_RECORDS, SQLITE_TABLES, other_version
-from reticent_collector.stores.store import Repair, StoreGoneError
+from reticent_collector.stores.sql_schema import SCHEMA_VERSION, SQLITE_RECORDS, SQLITE_TABLES
+from reticent_collector.stores.sqlite_files import (
+    PATIENCE,
+    DatabaseFiles,
+    SqliteConnections,
+    WatchedConnections,
+    connect,
+    connect_unchanged,
+    make_file,
+)
+from reticent_collector.stores.transactions import SqlRow, Transaction
 
 APPLICATION_ID = 0x2E71CE01
 OLDEST_SQLITE = (3, 35, 0)  # the first one with RETURNING
 
-PRAGMAS = (
-    "synchronous = FULL",
-    "foreign_keys = ON",
-    "wal_autocheckpoint = 1000",
-    "journal_size_limit = 67108864",
-)
 _SHORT_LOG = "PRAGMA wal_autocheckpoint = 250"  # a megabyte, where there is little room
-_PATIENCE = 10.0  # seconds to wait for another process that writes
 _READERS = 8
 _DROPPED_GROUPS, _DROPPED_BYTES = 1000, 1 << 22  # how much of a sealed round is dropped at a time
 _MISSED = 1000  # a damaged table ends after so many numbers in a row without a readable group
 _TURN_SECONDS = 0.002  # between two such transactions, so that a waiting append gets its turn
-_PAGE_ONE = ("page_count", "freelist_count", "schema_version")  # the content of the first page, by pragma
 
 
 class SqliteBackend(SqlBackend):
@@ -54,7 +56,7 @@ class SqliteBackend(SqlBackend):
         self._path = path
         self._readonly = readonly
         self._is_full = False
-        self._files: _DatabaseFiles | None = None
+        self._files: DatabaseFiles | None = None
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(
                 f"{self.url}: expected SQLite 3.35 or newer, got {sqlite3.sqlite_version}.\n"
@@ -64,7 +66,7 @@ class SqliteBackend(SqlBackend):
             if not Path(path).is_file():
                 hint = "reticent serve and reticent keys create make a new one"
                 raise StoreError(f"{self.url}: there is no such store.\n  Hint: {hint}")
-            self._readers = _SqliteConnections(lambda: _unchanged(path), "BEGIN", _READERS)
+            self._readers = SqliteConnections(lambda: connect_unchanged(path), "BEGIN", _READERS)
             self._writer = self._readers
             with self.reading() as transaction:
                 self._check_ours(transaction.execute)
@@ -72,36 +74,47 @@ class SqliteBackend(SqlBackend):
         with self._errors("cannot be opened: "):
             in_memory = path == ":memory:"
             if not in_memory:
-                _make_file(Path(path))
+                make_file(Path(path))
                 # Check before anything is written: another program's file is not changed.
                 address = f"file:{quote(path)}?mode=ro"
-                with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE)) as file:
+                with closing(sqlite3.connect(address, uri=True, timeout=PATIENCE)) as file:
                     file.execute("BEGIN")  # one state of the file: another process may be making it
                     if _tables(file.execute):
                         self._check_ours(file.execute)
-            writer = _Writer(lambda: _connected(path), "BEGIN IMMEDIATE", most=1)
+            writer = WatchedConnections(lambda: connect(path), "BEGIN IMMEDIATE", most=1)
             self._writer = writer
             self._readers = (
-                self._writer if in_memory else _SqliteConnections(lambda: _connected(path), "BEGIN", _READERS)
+                self._writer if in_memory else SqliteConnections(lambda: connect(path), "BEGIN", _READERS)
             )
             with self._writer.transaction() as transaction:
-                if not _tables(transaction.execute):  # else another process was first
-                    for statement in SQLITE_TABLES.split(";\n"):
-                        transaction.execute(statement)
-                    transaction.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                    transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                self._make_or_upgrade(transaction)
             if not in_memory:
-                self._files = writer.files = _DatabaseFiles(self.url, path, lambda: _connected(path))
+                self._files = writer.files = DatabaseFiles(self.url, path, lambda: connect(path))
 
-    def _check_ours(self, execute: Callable[[str], Iterable[Row]]) -> None:
+    def _check_ours(self, execute: Callable[[str], Iterable[SqlRow]]) -> None:
         """Refuse a file of another program or schema version."""
         ((application,),) = execute("PRAGMA application_id")
         ((version,),) = execute("PRAGMA user_version")
         if application != APPLICATION_ID:
             hint = "give the file that reticent serve uses" + ("" if self._readonly else ", or a new name")
             raise StoreError(f"{self.url}: is not a database of reticent; it was not changed\n  Hint: {hint}")
-        if version != SCHEMA_VERSION:
-            raise StoreError(other_version(self.url, version))
+        check_version(self.url, version, readonly=self._readonly)
+
+    def _make_or_upgrade(self, transaction: Transaction) -> None:
+        """Make the tables, or bring those of an older version up to this one."""
+        if _tables(transaction.execute):
+            ((version,),) = transaction.execute("PRAGMA user_version")
+            check_version(self.url, version, readonly=False)  # another process may have been first
+            upgrade(self, transaction, version)
+            return
+        for statement in SQLITE_TABLES.split(";\n"):
+            transaction.execute(statement)
+        transaction.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        self.set_schema_number(transaction, SCHEMA_VERSION)
+
+    def set_schema_number(self, transaction: Transaction, number: int) -> None:
+        """Write the number of the schema into the head of the file."""
+        transaction.execute(f"PRAGMA user_version = {number}")
 
     @contextmanager
     def _errors(self, doing: str = "") -> Iterator[None]:
@@ -127,7 +140,7 @@ class SqliteBackend(SqlBackend):
         was_full, self._is_full = self._is_full, False
         if was_full:
             # Move the log into the file if there is room; if there is none, this transaction fails.
-            with suppress(sqlite3.Error), closing(_connected(self._path)) as connection:
+            with suppress(sqlite3.Error), closing(connect(self._path)) as connection:
                 connection.execute("PRAGMA busy_timeout = 100")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 if self._files is not None:
@@ -156,8 +169,8 @@ class SqliteBackend(SqlBackend):
         if os.path.lexists(copy):
             raise StoreError(f"{copy}: already exists; a backup never overwrites")
         try:
-            _make_file(copy)
-            with closing(_connected(self._path)) as source, closing(sqlite3.connect(copy)) as target:
+            make_file(copy)
+            with closing(connect(self._path)) as source, closing(sqlite3.connect(copy)) as target:
                 source.backup(target)
         except (sqlite3.Error, OSError) as error:
             copy.unlink(missing_ok=True)
@@ -251,186 +264,6 @@ class SqliteBackend(SqlBackend):
             self._files.close()
 
 
-class _SqliteConnections(Connections[sqlite3.Connection]):
-    def execute(self, connection: sqlite3.Connection, sql: str, *parameters: object) -> list[Row]:
-        return connection.execute(sql, parameters).fetchall()
-
-    def commit(self, connection: sqlite3.Connection) -> None:
-        # A reader has nothing to keep; and COMMIT would repeat the error of a page that cannot be read.
-        connection.execute("ROLLBACK" if self._begin == "BEGIN" else "COMMIT")
-
-    def roll_back(self, connection: sqlite3.Connection) -> None:
-        with suppress(sqlite3.Error):
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-
-    def usable(self, connection: sqlite3.Connection) -> bool:
-        return not connection.in_transaction
-
-    def disconnect(self, connection: sqlite3.Connection) -> None:
-        connection.close()
-
-
-class _Writer(_SqliteConnections):
-    """The connection to write with: nothing that it commits is acknowledged unless the files are in place."""
-
-    files: _DatabaseFiles | None = None
-
-    def begin(self, connection: sqlite3.Connection) -> None:
-        super().begin(connection)
-        if self.files is not None:
-            try:
-                self.files.check_unchanged(connection)
-            except BaseException:
-                self.roll_back(connection)
-                raise
-
-    def commit(self, connection: sqlite3.Connection) -> None:
-        super().commit(connection)
-        if self.files is not None:
-            self.files.check_named()
-            self.files.accept()
-
-
-class _DatabaseFiles:
-    """
-    The database, its log and the index of the log, as they were when the store was opened.
-
-    SQLite keeps them open, so it goes on writing to files that were removed, and overwrites what another program
-    has put into them. After each commit, and before it is acknowledged, `check_named` makes sure that their
-    names still lead to them. Before each transaction, `check_unchanged` makes sure that nothing else wrote to
-    the database: every commit goes to the log, and the database itself changes only when a commit of this or of
-    another process moves the log into it.
-    """
-
-    def __init__(self, url: str, path: str, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._url = url
-        real = os.path.realpath(path)  # the log is beside the file that a link leads to
-        self._names = (os.path.abspath(path), f"{real}-wal", f"{real}-shm")
-        self._held = connect()  # while one connection is open, closing another does not remove the log
-        self._held.execute("SELECT count(*) FROM sqlite_master").fetchall()
-        self._identities = tuple(_identity(os.stat(name)) for name in self._names)
-        self._stamp = self._now()
-        self._version: int | None = None
-
-    def check_named(self) -> None:
-        """Raise `StoreGoneError` when a name leads to no file, or to another one."""
-        for name, identity in zip(self._names, self._identities, strict=True):
-            try:
-                found = _identity(os.stat(name))
-            except (FileNotFoundError, NotADirectoryError):
-                found = None
-            except OSError as error:
-                raise StoreError(f"{self._url}: {name}: {error.strerror}") from error
-            if found != identity:
-                if found is None and name != self._names[0]:
-                    # The log was removed and is still open: move it into the database, which is in its place.
-                    with suppress(sqlite3.Error):
-                        self._held.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-                raise self._gone(f"{name} {'was replaced by another file' if found else 'was removed'}")
-
-    def check_unchanged(self, connection: sqlite3.Connection) -> None:
-        """Raise `StoreGoneError` when another program wrote to the file; in a transaction that may write."""
-        ((version,),) = connection.execute("PRAGMA data_version")
-        others_committed = version != self._version
-        self._version = version
-        self.check_named()
-        if self._stamp == self._now():
-            return
-        if not others_committed and not self._is_whole(connection):
-            raise self._gone(f"{self._names[0]} was overwritten by another program")
-        self.accept()
-
-    def accept(self) -> None:
-        """Accept the file as it is: this process has just written to it."""
-        self._stamp = self._now()
-
-    def close(self) -> None:
-        self._held.close()
-
-    def _now(self) -> tuple[int, int]:
-        status = os.stat(self._names[0])
-        return status.st_mtime_ns, status.st_size
-
-    def _is_whole(self, connection: sqlite3.Connection) -> bool:
-        """Whether the file, read by a new connection, holds what this process knows to be in it."""
-        try:
-            name = f"file:{quote(self._names[0])}?mode=ro"
-            with closing(sqlite3.connect(name, uri=True, timeout=0.1)) as fresh:
-                known, read = (
-                    [one.execute(f"PRAGMA {name}").fetchall() for name in _PAGE_ONE]
-                    for one in (connection, fresh)
-                )
-                return known == read and fresh.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
-        except sqlite3.Error:
-            return False
-
-    def _gone(self, what: str) -> StoreGoneError:
-        return StoreGoneError(
-            f"{self._url}: {what} while it was in use; no more reports are acknowledged.\n"
-            "  Hint: restore the original file, and start the collector again"
-        )
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
-
-
-def _connected(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
-    try:
-        mode = _write_ahead(connection)
-        if mode not in ("wal", "memory"):
-            raise sqlite3.OperationalError(f"expected a file system that can do WAL, got {mode}")
-        for pragma in PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _unchanged(path: str) -> sqlite3.Connection:
-    """
-    A connection that changes neither a file nor its folder.
-
-    While another program has the file open, its log is beside it and is read too. Otherwise `immutable` keeps
-    SQLite from making an index of a log that does not exist.
-    """
-    how = "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
-    return sqlite3.connect(
-        f"file:{quote(path)}?{how}", uri=True, timeout=2.0, isolation_level=None, check_same_thread=False
-    )
-
-
-def _write_ahead(connection: sqlite3.Connection) -> str:
-    """Turn WAL on; SQLite itself does not wait when two processes do that to a new file at once."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return str(mode)
-
-
-def _tables(execute: Callable[[str], Iterable[Row]]) -> int:
+def _tables(execute: Callable[[str], Iterable[SqlRow]]) -> int:
     ((tables,),) = execute("SELECT count(*) FROM sqlite_master")
     return int(tables)
-
-
-def _make_file(path: Path) -> None:
-    """An empty file for its owner alone. An existing file is not opened: closing it would drop its locks."""
-    made = [folder for folder in path.absolute().parents if not folder.is_dir() and os.name == "posix"]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for folder in made:  # SQLite syncs the folder of its file, and none above
-        descriptor = os.open(folder.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

@@ -384,8 +384,8 @@ def readers_change_nothing(bench: Bench, readonly: Callable[[], Store]) -> None:
     law(key in list(bench.store.keys()), "a store that is read only changes no key")
 
 
-Law = Callable[[Bench], None]
-LAWS: tuple[Law, ...] = (
+StoreLaw = Callable[[Bench], None]
+LAWS: tuple[StoreLaw, ...] = (
     plans_never_change,
     reports_count_once,
     readers_see_no_single_report,
@@ -398,7 +398,7 @@ LAWS: tuple[Law, ...] = (
     a_store_is_well,
     append_beside_seal,
 )
-LAWS_OF_DURABLE_STORES: tuple[Law, ...] = (
+LAWS_OF_DURABLE_STORES: tuple[StoreLaw, ...] = (
     accepted_is_durable,
     collectors_share_a_store,
     collectors_beside_seal,

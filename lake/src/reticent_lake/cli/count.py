@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reticent_collector.stores import RoundKey
-    from reticent_lake.frames import Engine, RoundCount
+    from reticent_lake.frames import CountingEngine, RoundCount
 
 
 def _setting(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
@@ -152,7 +152,7 @@ def _due(url: str, keys: list[RoundKey], named: bool) -> list[RoundKey]:
     return [key for key in keys if key in over]
 
 
-def _sealing(url: str, keys: list[RoundKey], engine: Engine) -> Iterator[RoundCount]:
+def _sealing(url: str, keys: list[RoundKey], engine: CountingEngine) -> Iterator[RoundCount]:
     from reticent_collector.results import write_results
     from reticent_collector.stores import open_store
     from reticent_lake import frames

@@ -22,14 +22,14 @@ from reticent_lake.frames.engines import (
 )
 from reticent_lake.frames.sql import DIALECTS, counting_query
 from reticent_lake.frames.tables import Estimated, estimates_from_frame, from_frame
-from reticent_lake.store import Arrow, BadFileError, Engine, EngineError
+from reticent_lake.store import Arrow, BadFileError, CountingEngine, EngineError
 
 __all__ = [
     "DIALECTS",
     "Arrow",
     "BadFileError",
+    "CountingEngine",
     "DuckDB",
-    "Engine",
     "EngineError",
     "Estimated",
     "FrameError",

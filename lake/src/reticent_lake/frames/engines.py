@@ -21,10 +21,10 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from reticent.errors import MissingPackageError, ParameterError, ReticentError
-from reticent_collector.stores import CountsByTags, RoundKey, RoundStore, State
+from reticent_collector.stores import CountsByTags, RoundKey, State, Store
 from reticent_lake.frames.counting import count
 from reticent_lake.store import COUNTS, LEASE_SECONDS, LakeBackend, folder_of, open_lake
-from reticent_lake.store.counting import Arrow, Engine, EngineError, Parts, count_round
+from reticent_lake.store.counting import Arrow, CountingEngine, EngineError, RoundParts, count_round
 
 ROWS_PER_SHARE = 1 << 21  # rows that a task of Spark groups by id, some 100 bytes each
 SCHEMES = {"s3": "s3a", "gcs": "gs", "az": "abfss"}  # fsspec's names of object stores, and Spark's
@@ -65,7 +65,7 @@ def lake_rounds(
 
 
 def count_lake(
-    url: str, keys: Iterable[RoundKey], engine: Engine, *, skip_bad: bool = False
+    url: str, keys: Iterable[RoundKey], engine: CountingEngine, *, skip_bad: bool = False
 ) -> Iterator[RoundCount]:
     """
     Count rounds of a lake, one after the other.
@@ -84,9 +84,7 @@ def count_lake(
         yield RoundCount(key, state, total.counts, total.reports, files, skipped)
 
 
-def seal_lake(
-    store: RoundStore[LakeBackend], keys: Iterable[RoundKey], engine: Engine
-) -> Iterator[RoundCount]:
+def seal_lake(store: Store, keys: Iterable[RoundKey], engine: CountingEngine) -> Iterator[RoundCount]:
     """
     Seal rounds of a lake, one after the other, counted by an engine: as a collector does, in the same files.
 
@@ -94,7 +92,7 @@ def seal_lake(
     it died. A round that is still being sealed then, or has files that cannot be read, is not sealed, and has a
     `problem`; all others are sealed.
     """
-    store.backend.engine = engine
+    _lake_of(store).engine = engine
     left = []
     for key in keys:
         result = _sealed(store, key)
@@ -111,9 +109,9 @@ def seal_lake(
         yield result or RoundCount(key, "closing", {}, 0, problem="another process is sealing it")
 
 
-def _sealed(store: RoundStore[LakeBackend], key: RoundKey) -> RoundCount | None:
+def _sealed(store: Store, key: RoundKey) -> RoundCount | None:
     """A round once it is sealed, here or by another process; None while another process seals it."""
-    lake = store.backend
+    lake = _lake_of(store)
     try:
         with store.claim(key) as is_mine:
             files = len(lake.seals.countable(key)) if is_mine and store.seal(key) else 0
@@ -125,6 +123,12 @@ def _sealed(store: RoundStore[LakeBackend], key: RoundKey) -> RoundCount | None:
     return RoundCount(key, "sealed", final.counts, final.reports, files, dict(final.left_out))
 
 
+def _lake_of(store: Store) -> LakeBackend:
+    if not isinstance(store.backend, LakeBackend):
+        raise ParameterError("store", "a lake", store.url)
+    return store.backend
+
+
 class DuckDB:
     """DuckDB in this process, on all cores; what exceeds `memory` goes to a temporary folder in `folder`."""
 
@@ -133,7 +137,7 @@ class DuckDB:
     def __init__(self, memory: str = "2GiB", threads: int | None = None, folder: str | None = None) -> None:
         self._memory, self._threads, self._folder = memory, threads, folder
 
-    def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
+    def count(self, parts: RoundParts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
         import duckdb
 
@@ -165,7 +169,7 @@ class Spark:
         self._session = session
         self._known: set[str] = set()  # the schemes that the session has a connector for
 
-    def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
+    def count(self, parts: RoundParts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
         types = {pa.uint8(): "smallint", pa.int64(): "bigint"}
         columns = ", ".join(f"`{column.name}` {types[column.type]}" for column in parts.columns.schema)
@@ -207,7 +211,7 @@ class Spark:
             conf.set(name, known)
 
 
-def _of_round(parts: Parts, frame: Any) -> CountsByTags:
+def _of_round(parts: RoundParts, frame: Any) -> CountsByTags:
     """The counts of a frame that holds one round."""
     by_slice = count(frame, parts.columns.layout.plan, round=parts.key.round)
     return {tags: by_metric for (_, tags), by_metric in by_slice.items()}
@@ -216,7 +220,7 @@ def _of_round(parts: Parts, frame: Any) -> CountsByTags:
 @contextmanager
 def engine(
     name: str, master: str = "local[*]", settings: Mapping[str, str] | None = None
-) -> Iterator[Engine]:
+) -> Iterator[CountingEngine]:
     """An engine by name: "duckdb", "arrow" or "spark", the last with a session on `master`."""
     if name == "spark":
         with spark_session(master, settings) as opened:

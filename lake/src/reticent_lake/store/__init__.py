@@ -8,7 +8,14 @@ Collectors do not communicate: each writes its own parts, and duplicates are fou
 from __future__ import annotations
 
 from reticent_lake.store.backend import LakeBackend
-from reticent_lake.store.counting import Arrow, BadFileError, Engine, EngineError, Parts, count_round
+from reticent_lake.store.counting import (
+    Arrow,
+    BadFileError,
+    CountingEngine,
+    EngineError,
+    RoundParts,
+    count_round,
+)
 from reticent_lake.store.files import Files, LocalFiles, ObjectFiles, files_at
 from reticent_lake.store.layout import COUNTS, FORMAT, Columns, Part, asked_place, bit_place, folder_of
 from reticent_lake.store.leases import LEASE_SECONDS, Leases
@@ -20,7 +27,7 @@ __all__ = [
     "Arrow",
     "BadFileError",
     "Columns",
-    "Engine",
+    "CountingEngine",
     "EngineError",
     "Files",
     "LakeBackend",
@@ -28,7 +35,7 @@ __all__ = [
     "LocalFiles",
     "ObjectFiles",
     "Part",
-    "Parts",
+    "RoundParts",
     "asked_place",
     "bit_place",
     "count_round",

@@ -11,9 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from reticent.errors import StoreError
-from reticent_collector.stores.open_round import Seen, Span
-from reticent_collector.stores.records import Count, CountsByTags, Records, RoundKey, latest
-from reticent_collector.stores.store import (
+from reticent_collector.stores.backend import (
     DamagedError,
     Repair,
     RoundGoneError,
@@ -21,7 +19,9 @@ from reticent_collector.stores.store import (
     State,
     StoreGoneError,
 )
-from reticent_lake.store.counting import GONE, LOOKS, Arrow, BadFileError, Engine, count_round
+from reticent_collector.stores.open_round import GroupRange, Seen
+from reticent_collector.stores.records import Count, CountsByTags, Records, RoundKey, latest
+from reticent_lake.store.counting import GONE, LOOKS, Arrow, BadFileError, CountingEngine, count_round
 from reticent_lake.store.files import TEMPORARY, Files, UnusablePathError
 from reticent_lake.store.layout import (
     COUNTS,
@@ -72,7 +72,9 @@ class LakeBackend(LakeTables):
     def __init__(self, files: Files, *, readonly: bool = False) -> None:
         super().__init__(files, readonly)
         self.seals = Seals(files)
-        self.engine: Engine | None = None  # what counts a round that is sealed here; None: PyArrow and NumPy
+        self.engine: CountingEngine | None = (
+            None  # what counts a round that is sealed here; None: PyArrow and NumPy
+        )
         self._writer = secrets.token_hex(16)
         self.leases = Leases(files, self._writer)
         self._written: dict[RoundKey, int] = {}
@@ -108,17 +110,22 @@ class LakeBackend(LakeTables):
             kind, version = document["reticent"], document["format"]
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{self.url}: {LAKE} is damaged: {type(error).__name__}") from error
+        if kind == "lake" and isinstance(version, int) and version > FORMAT:
+            raise StoreError(
+                f"{self.url}: was written by a newer version of reticent: its format is number {version}, and this"
+                f" one knows {FORMAT}; it was not changed.\n  Hint: use that version, or give a new folder"
+            )
         if (kind, version) != ("lake", FORMAT):
             raise StoreError(
                 f"{self.url}: expected a lake of format {FORMAT}, got {kind} of format {version}"
             )
 
-    # Parts
+    # RoundParts
 
-    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, Span | None]:
+    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, GroupRange | None]:
         """Put a part into each open round; durable on return, and merged with others when they are many."""
         self._check_writable()
-        stored: dict[RoundKey, Span | None] = {}
+        stored: dict[RoundKey, GroupRange | None] = {}
         for key, records in groups.items():
             if key in self._closed:
                 continue
@@ -225,7 +232,7 @@ class LakeBackend(LakeTables):
         data = self.files.read(f"{folder_of(key)}/{part.name}")
         return None if data is None else self.columns(key).decode(key, data, part.rows)
 
-    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
+    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[GroupRange, Records]]]:
         """The parts of a round that were not seen, some at a time; bad ones are refused at the end."""
         self._check_not_shut()
         for _ in range(LOOKS):
@@ -429,7 +436,7 @@ class LakeBackend(LakeTables):
 
 
 def _few_at_once(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """Parts in batches of bounded number and rows."""
+    """RoundParts in batches of bounded number and rows."""
     some: list[Part] = []
     for part in parts:
         some.append(part)

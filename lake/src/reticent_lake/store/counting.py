@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from reticent.errors import ReticentError, StoreError
 from reticent.reports import ID_BYTES
+from reticent_collector.stores.backend import State
 from reticent_collector.stores.records import (
     Count,
     CountsByTags,
@@ -29,7 +30,6 @@ from reticent_collector.stores.records import (
     batches,
     reports_of,
 )
-from reticent_collector.stores.store import State
 from reticent_lake.store.files import Files
 from reticent_lake.store.layout import Columns, Part, folder_of
 
@@ -46,7 +46,7 @@ GONE = "is gone, and its reports with it"
 
 
 class BadFileError(ReticentError):
-    """Parts that cannot be counted, with the reason for each: by path in `files`, by name in `names`."""
+    """RoundParts that cannot be counted, with the reason for each: by path in `files`, by name in `names`."""
 
     def __init__(self, lake: str, folder: str, names: Mapping[str, str]) -> None:
         self.names = dict(names)
@@ -59,7 +59,7 @@ class EngineError(ReticentError):
     """An engine cannot read the lake at its address."""
 
 
-class Parts:
+class RoundParts:
     """The Parquet files of one round, by name."""
 
     def __init__(self, files: Files, columns: Columns, key: RoundKey) -> None:
@@ -100,14 +100,14 @@ class Parts:
             return f"cannot be read as Parquet: {str(error).splitlines()[0]}"
 
 
-class Engine(Protocol):
+class CountingEngine(Protocol):
     """Counts the parts of one round: each id once, by its smallest row."""
 
     @property
     def checks(self) -> Literal["nothing", "pages", "all"]:
         """The damage it detects itself while it reads."""
 
-    def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
+    def count(self, parts: RoundParts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
 
 
@@ -126,7 +126,7 @@ class Arrow:
         self._rows_at_once = rows_at_once
         self._folder = folder
 
-    def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
+    def count(self, parts: RoundParts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
         shares = min(_MOST_SHARES, -(-parts.rows(names) // self._rows_at_once))
         counts = CountsByTags()
@@ -138,7 +138,7 @@ class Arrow:
                 counts = add_counts(counts, parts.columns.layout.counts(some))
         return {tags: counts[tags] for tags in sorted(counts)}
 
-    def _spread(self, parts: Parts, names: Sequence[str], shares: int) -> Iterator[Records]:
+    def _spread(self, parts: RoundParts, names: Sequence[str], shares: int) -> Iterator[Records]:
         """All records, in equal shares by id: a hash with random odd factors, so senders cannot crowd a share."""
         factors = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64) | np.uint64(1)
         with ExitStack() as stack:
@@ -189,7 +189,7 @@ class _VanishedError(Exception):
 
 
 def count_round(
-    lake: LakeBackend, key: RoundKey, engine: Engine, *, skip_bad: bool = False
+    lake: LakeBackend, key: RoundKey, engine: CountingEngine, *, skip_bad: bool = False
 ) -> tuple[Count, State, int]:
     """
     Count a round: the counts, its state, and how many parts were counted.
@@ -199,7 +199,7 @@ def count_round(
     damaged, or not of this round raises `BadFileError`, and nothing is counted; with `skip_bad`, such parts are
     left out and listed.
     """
-    parts = Parts(lake.files, lake.columns(key), key)
+    parts = RoundParts(lake.files, lake.columns(key), key)
     for _ in range(LOOKS):
         final = lake.final(key)
         if final is not None:
@@ -211,23 +211,18 @@ def count_round(
     raise StoreError(f"{lake.url}: {parts.folder}: parts vanish while they are being counted")
 
 
-def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, State, int]:
-    key, seals = parts.key, lake.seals
+def _count_parts(
+    lake: LakeBackend, parts: RoundParts, engine: CountingEngine, skip_bad: bool
+) -> tuple[Count, State, int]:
+    key = parts.key
     # Asked before the parts are listed: those of an older list may have been merged before it was frozen.
-    frozen = seals.kept(key) is not None
-    state: State = "closing" if seals.is_closing(key) else "open"
-    names = seals.countable(key)
-
-    def check(names: Sequence[str], pages: bool) -> dict[str, str]:
-        problems = parts.problems(names, pages)
-        if GONE in problems.values() and (not frozen or seals.is_sealed(key)):
-            raise _VanishedError
-        return problems
-
-    left_out, good = seals.left_out(key), names
+    frozen = lake.seals.kept(key) is not None
+    state: State = "closing" if lake.seals.is_closing(key) else "open"
+    good = lake.seals.countable(key)
+    left_out = lake.seals.left_out(key)
     bad: dict[str, str] = {}
     if engine.checks != "all":
-        bad |= check(good, pages=engine.checks == "nothing")
+        bad = _problems(lake, parts, good, frozen, pages=engine.checks == "nothing")
     while True:
         if bad and not skip_bad:
             raise BadFileError(lake.url, parts.folder, bad)
@@ -237,16 +232,33 @@ def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool
         except EngineError:
             raise
         except Exception as error:  # engines have their own exceptions: check the parts
-            # A list is cheaper than reading everything, and merging is the usual cause.
-            if not frozen and not {*good} <= {*lake.files.names(parts.folder)}:
-                raise _VanishedError from error
-            problems = check(good, pages=True)
-            if not problems and isinstance(error, ReticentError):
-                raise
-            if not problems:
-                reason = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
-                raise ReticentError(f"{lake.url}: the engine failed: {reason}") from error
-            bad |= problems
+            bad |= _blamed(lake, parts, good, frozen, error)
             continue
         total = reports_of(parts.columns.layout.plan, counts)
         return Count(total, counts, left_out | bad), state, len(good)
+
+
+def _problems(
+    lake: LakeBackend, parts: RoundParts, names: Sequence[str], frozen: bool, pages: bool
+) -> dict[str, str]:
+    """The bad ones of some parts, and why; `_VanishedError` when the list of parts is out of date."""
+    problems = parts.problems(names, pages)
+    if GONE in problems.values() and (not frozen or lake.seals.is_sealed(parts.key)):
+        raise _VanishedError
+    return problems
+
+
+def _blamed(
+    lake: LakeBackend, parts: RoundParts, names: Sequence[str], frozen: bool, error: Exception
+) -> dict[str, str]:
+    """The parts on which an engine failed, and why; the error itself when it is not theirs."""
+    # A list is cheaper than reading everything, and merging is the usual cause.
+    if not frozen and not {*names} <= {*lake.files.names(parts.folder)}:
+        raise _VanishedError from error
+    problems = _problems(lake, parts, names, frozen, pages=True)
+    if problems:
+        return problems
+    if isinstance(error, ReticentError):
+        raise error
+    reason = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+    raise ReticentError(f"{lake.url}: the engine failed: {reason}") from error

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import ID_BYTES
-from reticent_collector.stores.open_round import Span
+from reticent_collector.stores.open_round import GroupRange
 from reticent_collector.stores.records import Layout, Records, RoundKey
 
 FORMAT = 1
@@ -96,9 +96,9 @@ class Part(NamedTuple):
         return cls(match[1], int(match[2]), int(match[3]), int(match[4]))
 
     @property
-    def span(self) -> Span:
+    def span(self) -> GroupRange:
         """The commit groups in it."""
-        return Span(self.writer, self.first, self.last)
+        return GroupRange(self.writer, self.first, self.last)
 
     def covers(self, other: Part) -> bool:
         """Whether this part holds all groups of the other one."""

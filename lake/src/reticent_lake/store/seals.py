@@ -9,8 +9,8 @@ from typing import Any
 
 from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
+from reticent_collector.stores.backend import DamagedError
 from reticent_collector.stores.records import Count, CountsByTags, RoundKey, counts_of_rows
-from reticent_collector.stores.store import DamagedError
 from reticent_lake.store.files import Files, UnusablePathError
 from reticent_lake.store.layout import (
     LEFT_OUT,

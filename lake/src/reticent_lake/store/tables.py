@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent_collector.columns import COLUMNS, time_text, unix_seconds
+from reticent_collector.stores.backend import Key, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
-from reticent_collector.stores.round_store import not_registered, read_plan
-from reticent_collector.stores.store import Key, PeriodKey
 from reticent_lake.store.files import Files
 from reticent_lake.store.layout import KEYS, PLANS, Columns, plan_path
 

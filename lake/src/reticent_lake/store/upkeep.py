@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from reticent.errors import StoreError
+from reticent_collector.stores.backend import DamagedError, Repair
 from reticent_collector.stores.records import RoundKey, misfits
-from reticent_collector.stores.store import DamagedError, Repair
-from reticent_lake.store.counting import GONE, Parts
+from reticent_lake.store.counting import GONE, RoundParts
 from reticent_lake.store.files import UnusablePathError
 from reticent_lake.store.layout import (
     COUNTS,
@@ -70,7 +70,7 @@ def bad_files(lake: LakeBackend, key: RoundKey) -> dict[str, str]:
     except DamagedError as error:
         path = seal_path(key, "parts")
         return {path: str(error).removeprefix(f"{lake.url}: {path}: ")}
-    parts = Parts(lake.files, lake.columns(key), key)
+    parts = RoundParts(lake.files, lake.columns(key), key)
     bad = parts.problems(names, pages=True)
     if GONE in bad.values() and (lake.seals.kept(key) is None or lake.seals.is_sealed(key)):
         bad = {name: reason for name, reason in bad.items() if reason != GONE}  # merged, or counted and swept
@@ -96,13 +96,8 @@ def repair(lake: LakeBackend, key: RoundKey, *, dry: bool) -> Repair | None:
     if lake.files.read(plan_path(key.plan, key.version)) is None:
         return None
     try:
-        if lake.final(key) is not None:
-            return None
-    except DamagedError as error:
-        return Repair(str(error).removeprefix(f"{lake.url}: "), 0, "")
-    try:
-        bad = bad_files(lake, key)
-    except UnusablePathError as error:
+        bad = {} if lake.final(key) is not None else bad_files(lake, key)
+    except (DamagedError, UnusablePathError) as error:
         return Repair(str(error).removeprefix(f"{lake.url}: "), 0, "")
     if not bad:
         return None
@@ -113,13 +108,18 @@ def repair(lake: LakeBackend, key: RoundKey, *, dry: bool) -> Repair | None:
     if moved:
         action = f"move {moved} to {folder_of(key, DAMAGED)}, and count the round without them"
     if not dry:
-        for path, reason in bad.items():
-            name = path.rpartition("/")[2]
-            if Part.parse(name) is not None:
-                lake.seals.leave_out(key, name, reason)  # first: else the moved part would be missed
-            if reason != GONE:
-                lake.files.move(path, f"{folder_of(key, DAMAGED)}/{secrets.token_hex(4)}-{name}")
-        if seal_path(key, "parts") in bad:
-            lake.seals.frozen(key)
+        _set_aside(lake, key, bad)
     damage = "; ".join(f"{path}: {reason}" for path, reason in bad.items())
     return Repair(damage, readable, action)
+
+
+def _set_aside(lake: LakeBackend, key: RoundKey, bad: Mapping[str, str]) -> None:
+    """Leave bad files out of a round, and move them away."""
+    for path, reason in bad.items():
+        name = path.rpartition("/")[2]
+        if Part.parse(name) is not None:
+            lake.seals.leave_out(key, name, reason)  # first: else the moved part would be missed
+        if reason != GONE:
+            lake.files.move(path, f"{folder_of(key, DAMAGED)}/{secrets.token_hex(4)}-{name}")
+    if seal_path(key, "parts") in bad:
+        lake.seals.frozen(key)

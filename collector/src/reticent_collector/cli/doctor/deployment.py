@@ -26,7 +26,7 @@ from reticent_collector.cli.doctor.machine import Check, failed, open_to_others,
 from reticent_collector.plans import lint
 
 if TYPE_CHECKING:
-    from reticent_collector.stores import RoundStore
+    from reticent_collector.stores import Store
 
 PLAN, STORE, DEVICE, ENDPOINT = (partial(Check, area) for area in ("plan", "store", "device", "endpoint"))
 
@@ -69,14 +69,16 @@ def check_store(url: str) -> Iterator[Check]:
         yield failed(STORE, "reachable", error, "check the address, and that the server runs")
 
 
-def _place(url: str, opened: RoundStore[Any]) -> Iterator[Check]:
+def _place(url: str, opened: Store) -> Iterator[Check]:
     """Where it is stored: a file or a folder of this machine, a database or a bucket."""
     kind, _, path = url.partition("///")
     if kind not in ("sqlite:", "lake:"):
         if not url.startswith(("postgresql://", "postgres://")):
             yield STORE("writable", "note", "not tried: it would write to the bucket")
             return
-        writable = opened.backend.writable()
+        from reticent_collector.stores import PostgresBackend
+
+        writable = isinstance(opened.backend, PostgresBackend) and opened.backend.writable()
     else:
         file, folder = Path(path), Path(path).resolve().parent if kind == "sqlite:" else Path(path)
         writable = os.access(folder, os.W_OK | os.X_OK)
@@ -108,7 +110,7 @@ def disk(free: int) -> Check:
     return STORE("disk", "ok", message)
 
 
-def _content(opened: RoundStore[Any]) -> Iterator[Check]:
+def _content(opened: Store) -> Iterator[Check]:
     """What is in it; of a damaged store, the damage alone."""
     problems = opened.verify()
     if problems:

@@ -1,0 +1,52 @@
+"""
+Numbered steps from older tables to those of this version.
+
+A store has the number of its schema: `PRAGMA user_version` in SQLite, the table `schema_version` in PostgreSQL.
+Opening an older store takes all steps that are missing in one transaction, so it is the old store or the new one,
+whole, at whatever moment the process ends. A store with a higher number than this version knows is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from reticent.errors import StoreError
+from reticent_collector.stores.sql_schema import OLDEST_SCHEMA, SCHEMA_VERSION
+from reticent_collector.stores.transactions import Transaction
+
+if TYPE_CHECKING:
+    from reticent_collector.stores.sql_tables import SqlTables
+
+Migration = Callable[["SqlTables", Transaction], None]
+
+MIGRATIONS: dict[int, Migration] = {}
+"""By the schema number that a step starts from; it ends at the next one. A step never changes once it is released."""
+
+
+def check_version(url: str, version: int, *, readonly: bool) -> None:
+    """Raise `StoreError` when a store cannot be opened: it is newer, too old, or would have to be upgraded."""
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{url}: was written by a newer version of reticent: its schema is number {version}, and this one"
+            f" knows {SCHEMA_VERSION}; it was not changed.\n  Hint: use that version, or give a new store"
+        )
+    if version < OLDEST_SCHEMA:
+        raise StoreError(
+            f"{url}: was written by a version of reticent before 0.1.0: its schema is number {version}, and"
+            f" {OLDEST_SCHEMA} is the oldest that can be upgraded; it was not changed.\n"
+            "  Hint: keep its figures with reticent export of that version, then give a new store"
+        )
+    if version < SCHEMA_VERSION and readonly:
+        raise StoreError(
+            f"{url}: was written by an older version of reticent and is not upgraded yet: its schema is number"
+            f" {version}, expected {SCHEMA_VERSION}.\n"
+            "  Hint: reticent serve and reticent keys create upgrade it in place; make a backup first"
+        )
+
+
+def upgrade(database: SqlTables, transaction: Transaction, version: int) -> None:
+    """Take the steps from a schema number to the current one, in a transaction that takes all of them."""
+    for number in range(version, SCHEMA_VERSION):
+        MIGRATIONS[number](database, transaction)
+        database.set_schema_number(transaction, number + 1)

@@ -1,0 +1,259 @@
+"""The connections to a SQLite file, and a watch over the file while it is in use."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+from reticent.errors import StoreError
+from reticent_collector.stores.backend import StoreGoneError
+from reticent_collector.stores.transactions import SqlRow, Transaction
+
+PLACE_SECONDS = 20.0  # to wait for a free connection
+PATIENCE = 10.0  # seconds to wait for another process that writes
+PRAGMAS = (
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    "wal_autocheckpoint = 1000",
+    "journal_size_limit = 67108864",
+)
+_PAGE_ONE = ("page_count", "freelist_count", "schema_version")  # the content of the first page, by pragma
+
+
+class SqliteConnections:
+    """
+    Up to `most` connections to one file, each used by one transaction at a time; with one, transactions queue up.
+
+    The wait for a free connection is bounded. A connection that is left in a transaction is thrown away.
+    """
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], begin: str, most: int) -> None:
+        self._connect = connect
+        self._begin = begin
+        self._idle: list[sqlite3.Connection] = []
+        self._places = threading.BoundedSemaphore(most)
+        self._is_closed = False
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """A transaction: committed at the end, undone when an exception leaves it."""
+        if not self._places.acquire(timeout=PLACE_SECONDS):
+            raise StoreError(f"busy: no connection became free within {PLACE_SECONDS:g} s")
+        try:
+            connection = self._idle_or_new()
+            try:
+                self.begin(connection)
+                yield Transaction(partial(_execute, connection))
+                self.commit(connection)
+            finally:
+                _roll_back(connection)
+                self._give_back(connection)
+        finally:
+            self._places.release()
+
+    def begin(self, connection: sqlite3.Connection) -> None:
+        """Begin a transaction."""
+        connection.execute(self._begin)
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        """Make the transaction durable."""
+        # A reader has nothing to keep; and COMMIT would repeat the error of a page that cannot be read.
+        connection.execute("ROLLBACK" if self._begin == "BEGIN" else "COMMIT")
+
+    def close(self) -> None:
+        """Close every connection: at once, or when its transaction ends."""
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def _idle_or_new(self) -> sqlite3.Connection:
+        if self._is_closed:
+            raise StoreError("the store was closed")
+        try:
+            return self._idle.pop()
+        except IndexError:  # another thread may take the last one at any time
+            return self._connect()
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction or self._is_closed:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+
+class WatchedConnections(SqliteConnections):
+    """The connection to write with: nothing that it commits is acknowledged unless the files are in place."""
+
+    files: DatabaseFiles | None = None
+
+    def begin(self, connection: sqlite3.Connection) -> None:
+        """Begin a transaction, unless another program has touched the files."""
+        super().begin(connection)
+        if self.files is not None:
+            self.files.check_unchanged(connection)
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        """Make the transaction durable in the files that the names lead to."""
+        super().commit(connection)
+        if self.files is not None:
+            self.files.check_named()
+            self.files.accept()
+
+
+def _execute(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[SqlRow]:
+    return connection.execute(sql, parameters).fetchall()
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    """Undo the transaction, if it is not over."""
+    with suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+class DatabaseFiles:
+    """
+    The database, its log and the index of the log, as they were when the store was opened.
+
+    SQLite keeps them open, so it goes on writing to files that were removed, and overwrites what another program
+    has put into them. After each commit, and before it is acknowledged, `check_named` makes sure that their
+    names still lead to them. Before each transaction, `check_unchanged` makes sure that nothing else wrote to
+    the database: every commit goes to the log, and the database itself changes only when a commit of this or of
+    another process moves the log into it.
+    """
+
+    def __init__(self, url: str, path: str, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._url = url
+        real = os.path.realpath(path)  # the log is beside the file that a link leads to
+        self._names = (os.path.abspath(path), f"{real}-wal", f"{real}-shm")
+        self._held = connect()  # while one connection is open, closing another does not remove the log
+        self._held.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        self._identities = tuple(_identity(os.stat(name)) for name in self._names)
+        self._stamp = self._now()
+        self._version: int | None = None
+
+    def check_named(self) -> None:
+        """Raise `StoreGoneError` when a name leads to no file, or to another one."""
+        for name, identity in zip(self._names, self._identities, strict=True):
+            try:
+                found = _identity(os.stat(name))
+            except (FileNotFoundError, NotADirectoryError):
+                found = None
+            except OSError as error:
+                raise StoreError(f"{self._url}: {name}: {error.strerror}") from error
+            if found != identity:
+                if found is None and name != self._names[0]:
+                    # The log was removed and is still open: move it into the database, which is in its place.
+                    with suppress(sqlite3.Error):
+                        self._held.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                raise self._gone(f"{name} {'was replaced by another file' if found else 'was removed'}")
+
+    def check_unchanged(self, connection: sqlite3.Connection) -> None:
+        """Raise `StoreGoneError` when another program wrote to the file; in a transaction that may write."""
+        ((version,),) = connection.execute("PRAGMA data_version")
+        others_committed = version != self._version
+        self._version = version
+        self.check_named()
+        if self._stamp == self._now():
+            return
+        if not others_committed and not self._is_whole(connection):
+            raise self._gone(f"{self._names[0]} was overwritten by another program")
+        self.accept()
+
+    def accept(self) -> None:
+        """Accept the file as it is: this process has just written to it."""
+        self._stamp = self._now()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._held.close()
+
+    def _now(self) -> tuple[int, int]:
+        status = os.stat(self._names[0])
+        return status.st_mtime_ns, status.st_size
+
+    def _is_whole(self, connection: sqlite3.Connection) -> bool:
+        """Whether the file, read by a new connection, holds what this process knows to be in it."""
+        try:
+            name = f"file:{quote(self._names[0])}?mode=ro"
+            with closing(sqlite3.connect(name, uri=True, timeout=0.1)) as fresh:
+                known, read = (
+                    [one.execute(f"PRAGMA {name}").fetchall() for name in _PAGE_ONE]
+                    for one in (connection, fresh)
+                )
+                return known == read and fresh.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
+        except sqlite3.Error:
+            return False
+
+    def _gone(self, what: str) -> StoreGoneError:
+        return StoreGoneError(
+            f"{self._url}: {what} while it was in use; no more reports are acknowledged.\n"
+            "  Hint: restore the original file, and start the collector again"
+        )
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """A connection that writes ahead and syncs."""
+    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    try:
+        mode = _write_ahead(connection)
+        if mode not in ("wal", "memory"):
+            raise sqlite3.OperationalError(f"expected a file system that can do WAL, got {mode}")
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_unchanged(path: str) -> sqlite3.Connection:
+    """
+    A connection that changes neither a file nor its folder.
+
+    While another program has the file open, its log is beside it and is read too. Otherwise `immutable` keeps
+    SQLite from making an index of a log that does not exist.
+    """
+    how = "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
+    return sqlite3.connect(
+        f"file:{quote(path)}?{how}", uri=True, timeout=2.0, isolation_level=None, check_same_thread=False
+    )
+
+
+def _write_ahead(connection: sqlite3.Connection) -> str:
+    """Turn WAL on; SQLite itself does not wait when two processes do that to a new file at once."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return str(mode)
+
+
+def make_file(path: Path) -> None:
+    """An empty file for its owner alone. An existing file is not opened: closing it would drop its locks."""
+    made = [folder for folder in path.absolute().parents if not folder.is_dir() and os.name == "posix"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for folder in made:  # SQLite syncs the folder of its file, and none above
+        descriptor = os.open(folder.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

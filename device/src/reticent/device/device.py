@@ -400,6 +400,8 @@ class Device(Hosted):
             return "the device is closed, and has values that it could not write: the state file is locked"
         if self._closed:
             return "the device is closed"
+        if "state-newer" in self._faults.all(None):
+            return "the state file was written by a newer version of reticent, and is left alone: update reticent"
         if self._engine is None:
             why = ", ".join(self._policy.silenced_by()) or f"consent is {self._default}"
             return f"nothing is kept, and no state file is read: {why}"

@@ -7,6 +7,7 @@ What went wrong, counted by kind. It stays on the device, and no note holds a va
     bad-round, future-round, closed           a call for a round that cannot be recorded in, or after `close`
     late-value                                a value for a round already answered
     state-busy, state-full, state-broken      the file was locked, the disk was full, the file failed
+    state-newer                               a newer version of reticent has upgraded the file: it is left alone
     state-lost, state-tightened               the file was replaced; others could read it
     report-damaged                            a report in the file is not what was written; it is not sent
     plan-unreadable                           a round's plan is no longer at hand
@@ -20,6 +21,7 @@ from operator import add
 from typing import TYPE_CHECKING
 
 from reticent.device.backlog import Backlog, BusyError
+from reticent.device.schema import NewerStateError
 from reticent.errors import StateError
 
 if TYPE_CHECKING:
@@ -83,6 +85,8 @@ def kind_of(error: BaseException) -> str:
     """The kind of a fault that must not reach the host."""
     if isinstance(error, BusyError):
         return "state-busy"
+    if isinstance(error, NewerStateError):
+        return "state-newer"
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return "state-broken" if isinstance(error, OSError | StateError) else "internal"

@@ -3,8 +3,10 @@ The state file: how it is opened, and how threads, processes and forks share it.
 
     absent or empty                       fresh: a new secret
     ours and whole                        opened; its mode is tightened to 0600
+    ours, whole, of an older layout       upgraded in place, in one transaction, then opened
     another program's file                StateError, untouched: neither its content nor its mode
-    another plan's, or a newer layout     StateError, untouched
+    another plan's, or a newer layout     StateError, untouched, also where it becomes newer while we run
+    an upgrade that fails                 StateError, untouched: never a new secret for want of a step
     locked, read-only, not a file         StateError
     ours and broken (corrupt, truncated,  quarantined: renamed beside, a new secret, a new epoch
     tables missing), or nothing but zeros
@@ -44,11 +46,12 @@ from reticent.device.quarantine import (
     Identity,
     check_content,
     check_header,
+    check_identity,
     folder_of,
     is_absent,
     make_file,
 )
-from reticent.device.schema import device_row
+from reticent.device.schema import check_layout, device_row, known_layout, layout_of, run_missing_steps
 from reticent.errors import StateError
 
 _CHECKPOINT_PAGES = 48  # pages of 4 kB in the log, at which it is copied into the file, with a sync
@@ -118,6 +121,7 @@ class StateFile:
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             try:  # BEGIN too: interrupted, it may have begun
                 connection.execute("BEGIN IMMEDIATE")
+                check_layout(self.path, layout_of(connection))
                 yield connection
                 self.epoch = device_row(connection).epoch
                 connection.execute("COMMIT")
@@ -133,6 +137,7 @@ class StateFile:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
             try:
                 connection.execute("BEGIN")
+                check_layout(self.path, layout_of(connection))
                 yield connection
             finally:
                 self._roll_back(connection)
@@ -242,8 +247,13 @@ class StateFile:
                 try:
                     # One picture: another process may take up a plan between two looks at the file.
                     connection.execute("BEGIN")
-                    check_content(path, connection, identity)
+                    layout = layout_of(connection)  # of the log too, which the header is not
+                    check_layout(path, layout)
+                    if layout == known_layout():
+                        check_content(path, connection, identity)
                     connection.execute("ROLLBACK")
+                    if layout < known_layout():
+                        _upgrade(path, connection, identity)
                 except BaseException:
                     connection.close()
                     raise
@@ -288,6 +298,33 @@ class StateFile:
             return
         with suppress(Exception):
             connection.close()
+
+
+def _upgrade(path: str, connection: sqlite3.Connection, identity: Identity | None) -> None:
+    """
+    Run the missing steps in one durable transaction: after a crash the file has the old layout or the new one.
+
+    A file that was broken before is quarantined like any other. One that was whole stays as it is where a step
+    fails: a new secret would cost privacy.
+    """
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("BEGIN IMMEDIATE")  # whoever closes the connection undoes it
+    check_identity(connection)
+    try:
+        run_missing_steps(connection)
+        check_content(path, connection, identity)
+    except StateError:
+        raise
+    except Exception as error:
+        momentary = _momentary(path, error)
+        raise momentary or StateError(
+            f"{path}: cannot be upgraded to layout {known_layout()} ({type(error).__name__}); nothing was changed.\n"
+            "  Hint: this is a fault of reticent: go back to the version before, and report it."
+        ) from error
+    connection.execute("COMMIT")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    # Into the file itself, where older versions look first.
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _inode(path: str) -> tuple[int, int] | None:

@@ -257,7 +257,7 @@ def test_a_newer_file_is_left_alone(old: Path, tmp_path: Path) -> None:
     state.chmod(0o640)
     before = snapshot(tmp_path)
     for opening in (lambda: open_device(old, state), lambda: Device.open(state)):
-        with pytest.raises(StateError, match="written by a newer version of reticent .*nothing was changed"):
+        with pytest.raises(StateError, match=r"written by a newer version of reticent .*nothing was changed"):
             opening()
     assert snapshot(tmp_path) == before
     assert state.stat().st_mode & 0o777 == 0o640
@@ -316,7 +316,7 @@ def test_a_step_that_fails_changes_nothing(
     old, state = HERE / "layout-1" / "granted", tmp_path / "state"
     unpack(old, state)
     before = content(state)
-    with pytest.raises(StateError, match="cannot be upgraded to layout 3 .*nothing was changed"):
+    with pytest.raises(StateError, match=r"cannot be upgraded to layout 3 .*nothing was changed"):
         open_device(old, state)
     assert (layout(state), content(state)) == (1, before)
     assert not list(tmp_path.glob("*quarantined*"))

@@ -20,7 +20,7 @@ import re
 from operator import add
 from typing import TYPE_CHECKING
 
-from reticent.device.backlog import Backlog, BusyError
+from reticent.device.backlog import Backlog, StateBusyError
 from reticent.device.schema import NewerStateError
 from reticent.errors import StateError
 
@@ -59,15 +59,15 @@ class Faults:
             self._counts.put(kind, count)
 
     def write(self, connection: sqlite3.Connection, late: int) -> None:
-        """Add all to the file, with the number of late values; call `written` after the commit."""
-        counts = self._counts.all(take=True)
+        """Add all to the file, with the number of late values; call `drop_written` after the commit."""
+        counts = self._counts.take()
         for kind, count in [*counts.items(), *([("late-value", late)] if late else [])]:
             connection.execute("INSERT OR IGNORE INTO notes VALUES (?, 0)", (kind,))
             connection.execute("UPDATE notes SET count = count + ? WHERE kind = ?", (count, kind))
 
-    def written(self) -> None:
+    def drop_written(self) -> None:
         """They are in the file; do not write them again."""
-        self._counts.written()
+        self._counts.drop_taken()
 
     def all(self, connection: sqlite3.Connection | None) -> dict[str, int]:
         """Everything ever noted."""
@@ -83,7 +83,7 @@ class Faults:
 
 def kind_of(error: BaseException) -> str:
     """The kind of a fault that must not reach the host."""
-    if isinstance(error, BusyError):
+    if isinstance(error, StateBusyError):
         return "state-busy"
     if isinstance(error, NewerStateError):
         return "state-newer"

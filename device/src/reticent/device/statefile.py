@@ -38,7 +38,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 
-from reticent.device.backlog import BusyError
+from reticent.device.backlog import StateBusyError
 from reticent.device.locks import LOCKS_FOLDERS, ProcessLock
 from reticent.device.quarantine import (
     COMPANIONS,
@@ -63,25 +63,26 @@ class StateFile:
     """
     One state file, shared by the threads of this process and by other processes.
 
-    `identity` is called when a file has to be made; None: it must exist, and nothing is ever replaced. `opened`
-    is called within a transaction each time the file was opened, also when it was found replaced in between,
-    with the faults to note: others could read the file, or it was made in place of one that is broken or gone.
-    `forked` is called in the child of a fork.
+    `identity` is called when a file has to be made; None: it must exist, and nothing is ever replaced.
+    `after_opening` is called within a transaction each time the file was opened, also when it was found replaced
+    in between, with the faults to note: others could read the file, or it was made in place of one that is broken or
+    gone.
+    `after_fork` is called in the child of a fork.
     """
 
     def __init__(
         self,
         path: str,
         identity: Callable[[], Identity] | None,
-        opened: Callable[[sqlite3.Connection, list[str]], None],
-        forked: Callable[[], None],
+        after_opening: Callable[[sqlite3.Connection, list[str]], None],
+        after_fork: Callable[[], None],
         patience: float = 2.0,
     ) -> None:
         self.path = path
         self.epoch: int | None = None
         self._identity = identity
-        self._opened = opened
-        self._forked = forked
+        self._after_opening = after_opening
+        self._after_fork = after_fork
         self._lock = threading.RLock()
         self._depth = 0
         self._connection: sqlite3.Connection | None = None
@@ -187,17 +188,17 @@ class StateFile:
         """In a child. There is a connection where another thread held it for too long before the fork."""
         self._disconnect()
         self._pid = os.getpid()
-        self._forked()
+        self._after_fork()
 
     @contextmanager
     def _hold(self, patience: float) -> Iterator[sqlite3.Connection]:
         """The lock of this process, and a connection to the file that is at the path now."""
         if not self._lock.acquire(timeout=patience):
-            raise BusyError
+            raise StateBusyError
         self._depth += 1
         try:
             if self._closed or self._depth > 1:  # a signal handler, in the middle of another transaction
-                raise BusyError
+                raise StateBusyError
             if self._pid != os.getpid():  # a fork that Python's hooks did not see
                 self._start_over()
             if self._connection is not None and self._inode != _inode(self.path):
@@ -223,7 +224,7 @@ class StateFile:
             connection, notes = self._open(identity, patience)
         try:
             connection.execute("BEGIN IMMEDIATE")
-            self._opened(connection, notes)
+            self._after_opening(connection, notes)
             self.epoch = device_row(connection).epoch
             connection.execute("COMMIT")
             self._inode = _inode(self.path)

@@ -9,7 +9,7 @@ from reticent.plan.plan import Plan, Round
 
 if TYPE_CHECKING:
     from reticent.plan.card import GroupLosses, PrivacyCard, plan_tracking, privacy_card
-    from reticent_collector.plans.changes import Change, PlanDiff, diff
+    from reticent_collector.plans.changes import PlanChange, PlanDiff, diff
     from reticent_collector.plans.export import export_plan
     from reticent_collector.plans.linter import lint, lint_succession
 
@@ -17,12 +17,12 @@ __all__ = [
     "ABSENT",
     "OTHER",
     "Answers",
-    "Change",
     "Group",
     "GroupLosses",
     "Metric",
     "MetricKind",
     "Plan",
+    "PlanChange",
     "PlanDiff",
     "PlanError",
     "PrivacyCard",
@@ -42,7 +42,7 @@ __getattr__ = imported_when_used(
     "reticent.plan",
     {
         "card": "GroupLosses PrivacyCard plan_tracking privacy_card",
-        "changes": "Change PlanDiff diff",
+        "changes": "PlanChange PlanDiff diff",
         "export": "export_plan",
         "linter": "lint lint_succession",
     },

@@ -266,7 +266,7 @@ def test_threads_that_find_a_new_file_at_once_share_one_engine(
     monkeypatch.setattr(Engine, "set_consent", enter_later)
     agreeing = threading.Thread(target=device.set_consent, args=("granted",))
     agreeing.start()
-    while not Path(device._state).exists():
+    while not Path(device._settings.state).exists():
         time.sleep(0.001)
     assert device.report() is None
     looked.set()
@@ -617,8 +617,9 @@ def test_what_waits_in_memory_leaves_no_note_when_another_process_denies(
     device, other = device_of(), device_of()
     device.add("editor_seconds", 5)
     assert other.set_consent("denied")
-    assert device.consent == "denied"
+    assert device.status().consent == "denied"
     device.save()
+    assert device.consent == "denied"
     assert query("SELECT * FROM notes") == query("SELECT * FROM totals") == []
 
 

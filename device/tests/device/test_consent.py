@@ -696,3 +696,27 @@ def test_a_rule_must_be_true_or_false_and_a_limit_a_number() -> None:
     for value in (-1, float("nan"), "2", [2]):
         with pytest.raises(ParameterError, match="max_epsilon: expected a number >= 0, or None"):
             Policy(max_epsilon=value)
+
+
+def test_a_device_without_consent_adopts_a_choice_of_another_process_when_asked_to(
+    device_of: Make, state: Path
+) -> None:
+    device, other = device_of(consent="unset"), device_of(consent="unset")
+    assert not state.exists()
+    assert other.set_consent("granted")
+    assert device.consent == "unset"
+    assert device.refresh_consent() == device.consent == "granted"
+    assert other.set_consent("denied")
+    assert device.refresh_consent() == device.consent == "denied"
+    device.close()
+    assert device.refresh_consent() == "denied"
+
+
+def test_consent_is_read_without_the_file(device_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A property never touches the disk, and has no effect."""
+    device = device_of()
+    engine = device._engine
+    assert engine is not None
+    monkeypatch.setattr(engine, "state", None)
+    assert (device.consent, device.plan, device.current_round) == ("granted", engine.plans.newest, HERE)
+    monkeypatch.undo()

@@ -311,11 +311,21 @@ class Device(Hosted):
     @property
     def consent(self) -> Consent:
         """
-        Whether the person lets this device report, as it last saw it: unset, granted, denied or local.
+        Whether the person lets this device report: unset, granted, denied or local.
 
-        `status()` reads it from the file, where another process may have entered a choice a moment ago.
+        It is what this device goes by. Another process may have entered a choice since: see `refresh_consent`.
         """
         return self._engine.consent if self._engine else self._settings.default_consent or "unset"
+
+    def refresh_consent(self) -> Consent:
+        """
+        Adopt a choice that another process has entered in the state file; returns what is in force now.
+
+        A device that records or sends does so by itself. One that has no consent yet has no reason to look.
+        """
+        with self._faults:
+            self._refresh_consent()
+        return self.consent
 
     def set_consent(self, choice: Consent) -> bool:
         """

@@ -231,7 +231,9 @@ class StateFile:
         except BaseException:
             connection.close()
             raise
-        self._log_to_wipe = True  # its last user may have died between an answer and the wiping
+        # Its last user may have died between an answer and the wiping; and an older version that meets an upgraded
+        # file looks into the file first, not into the log.
+        self._log_to_wipe = True
         return connection
 
     def _open(self, identity: Identity | None, patience: float) -> tuple[sqlite3.Connection, list[str]]:
@@ -324,8 +326,6 @@ def _upgrade(path: str, connection: sqlite3.Connection, identity: Identity | Non
         ) from error
     connection.execute("COMMIT")
     connection.execute("PRAGMA synchronous = NORMAL")
-    # Into the file itself, where older versions look first.
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _inode(path: str) -> tuple[int, int] | None:

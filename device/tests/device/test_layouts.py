@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.device.fixtures.make import ANYWHERE, HERE, LIVES, account
 from tests.shared import layouts
+from tests.shared.state_files import ANYWHERE, LIVES, account
 
 from reticent.device import Device, schema
 from reticent.device.statefile import StateFile
@@ -21,6 +21,7 @@ from reticent.errors import StateError
 from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
 
+HERE = Path(__file__).parent / "fixtures"
 OLD = [folder / name for folder in sorted(HERE.glob("layout-*")) for name in LIVES]
 
 

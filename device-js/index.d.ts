@@ -162,6 +162,9 @@ export class Fraction {
   toString(): string;
 }
 
+/** A state that a newer version of reticent has written; nothing in it was changed. */
+export class NewerStateError extends Error {}
+
 /** A plan that cannot be answered, and why. */
 export class PlanError extends Error {}
 

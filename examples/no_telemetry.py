@@ -14,6 +14,10 @@ class Device:
 
     set = choose = report = preview = start = add
 
+    def refresh_consent(self) -> str:
+        """What is in force."""
+        return self.consent
+
     def set_consent(self, choice: str) -> bool:
         """Whether the choice holds: only `denied` does."""
         return choice == "denied"

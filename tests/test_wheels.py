@@ -168,7 +168,8 @@ def test_a_verb_whose_house_is_missing_names_the_package(bare: Path) -> None:
 
 
 FRONT_DOORS = {
-    "collector": "from reticent_collector.http import Collector, make_server; import reticent_collector.dashboard.pages;"
+    "collector": "from reticent_collector.http import Collector, make_server;"
+    "import reticent_collector.dashboard.pages;"
     "from reticent_collector.cli.root import reticent; reticent.get_command(None, 'serve')",
     "lake": "from reticent_collector.stores import open_store; from reticent_lake.frames import count_lake, engine;"
     "from reticent_collector.results import Results;"

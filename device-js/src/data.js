@@ -1,4 +1,8 @@
-// What a device keeps: one plain object, written as text with a checksum.
+// What a device keeps: one plain object, written as text with the number of its layout and a checksum.
+//
+// A layout, once released, is read by every later version. To change what is kept, change `Data` and append to `STEPS`
+// what makes the new layout of the one before; a released step is never changed. An upgrade is one change of the text,
+// so a crash leaves the old layout or the new one.
 
 /** @typedef {"unset" | "granted" | "denied" | "local"} Consent */
 /** @typedef {"asked" | "environment"} Reason why nothing is recorded or answered */
@@ -119,18 +123,51 @@ function checksum(json) {
   return [one, other].map((half) => (half >>> 0).toString(16).padStart(8, "0")).join("");
 }
 
+/**
+ * The first makes layout 2 of the data of layout 1, the second layout 3 of layout 2, and so on. A step changes nothing
+ * but the data it is given: it may run several times, and the last run counts.
+ *
+ * @type {((data: any) => any)[]}
+ */
+export const STEPS = [];
+
+/** The number of the layout that is written. */
+export const knownLayout = () => 1 + STEPS.length;
+
+/** The state has a layout that this version does not know; nothing in it was changed. */
+export class NewerStateError extends Error {
+  name = "NewerStateError";
+
+  /** @param {string} layout what it has, and what this version knows */
+  constructor(layout) {
+    super(
+      `this state was written by a newer version of reticent (${layout}); nothing was changed: ` +
+        "update reticent in this program",
+    );
+  }
+}
+
 /** @param {Data} data */
 export function toText(data) {
   const json = JSON.stringify(data, infinityAsText);
-  return `reticent-state-1 ${checksum(json)}\n${json}`;
+  return `reticent-state-${knownLayout()} ${checksum(json)}\n${json}`;
 }
 
+const HEAD = /^reticent-state-([1-9]\d{0,8}) ([^\n]*)\n/;
+
 /**
- * The data of a text; null when it is damaged, so that nothing in it can be trusted.
+ * The data of a text of this layout or an older one; null when it is damaged, so that nothing in it can be trusted.
+ * Throws `NewerStateError` for a newer layout, and whatever a step throws: that is no reason for a new secret.
  *
  * @param {string} text @returns {Data | null}
  */
 export function fromText(text) {
-  const [head, json] = [text.slice(0, 34), text.slice(34)];
-  return head === `reticent-state-1 ${checksum(json)}\n` ? JSON.parse(json, infinityFromText) : null;
+  const head = HEAD.exec(text);
+  if (!head) return null;
+  const layout = Number(head[1]);
+  // First: a newer version may have another checksum.
+  if (layout > knownLayout()) throw new NewerStateError(`layout ${layout}; this version knows ${knownLayout()}`);
+  const json = text.slice(head[0].length);
+  if (head[2] !== checksum(json)) return null;
+  return STEPS.slice(layout - 1).reduce((data, step) => step(data), JSON.parse(json, infinityFromText));
 }

@@ -1,7 +1,7 @@
 // The device: a quiet guest in somebody else's page or program.
 
 import { answer } from "./answer.js";
-import { emptyData, fromText, toText } from "./data.js";
+import { emptyData, fromText, NewerStateError, toText } from "./data.js";
 import { afterDamage, Engine, isExpired } from "./engine.js";
 import { clamped } from "./fraction.js";
 import { backOff, claim, due, LONGEST_SEND, nextDue, settle } from "./outbox.js";
@@ -290,7 +290,11 @@ export class Device {
   async status() {
     const status = await this.#quietly(() => this.#update(statusOf));
     if (status) return status;
-    const reason = this.#closed ? "the device is closed" : "the state cannot be read just now";
+    let reason = "the state cannot be read just now";
+    if (this.#closed) reason = "the device is closed";
+    else if (this.#notes["state-newer"]) {
+      reason = "the state was written by a newer version of reticent, and is left alone: update reticent";
+    }
     return { plan: this.#plan.name, active: false, reasons: [reason], notes: { ...this.#notes } };
   }
 
@@ -439,7 +443,8 @@ export class Device {
       return await work();
     } catch (error) {
       if (this.#settings.debug) throw error;
-      this.#count(this.#closed ? "closed" : "state");
+      if (this.#closed) this.#count("closed");
+      else this.#count(error instanceof NewerStateError ? "state-newer" : "state");
       return null;
     }
   }

@@ -1,5 +1,7 @@
 // Where a device keeps its state: one text, replaced as a whole. In memory, or in a browser's IndexedDB.
 
+import { NewerStateError } from "./data.js";
+
 /**
  * @typedef {object} State
  * @property {(change: (text: string | null) => string | null) => Promise<void>} update
@@ -8,6 +10,9 @@
  *   several times, and the last run counts.
  * @property {() => void} close
  */
+
+/** Of the database in the browser, which has one store of one text; the text has a layout of its own. */
+const DATABASE_VERSION = 1;
 
 /** A state that ends with the program: for tests. @returns {State} */
 export function memoryState() {
@@ -32,9 +37,16 @@ export function indexedDbState(name) {
 
   function open() {
     opening ??= new Promise((resolve, reject) => {
-      const request = indexedDB.open(name, 1);
-      request.onupgradeneeded = () => request.result.createObjectStore("state");
-      request.onerror = () => reject(request.error);
+      const request = indexedDB.open(name, DATABASE_VERSION);
+      request.onupgradeneeded = ({ oldVersion }) => {
+        if (oldVersion < 1) request.result.createObjectStore("state");
+      };
+      request.onerror = () =>
+        reject(
+          request.error?.name === "VersionError"
+            ? new NewerStateError(`a database beyond version ${DATABASE_VERSION}`)
+            : request.error,
+        );
       request.onsuccess = () => {
         // Somebody deletes the database: let go of it, and open it anew next time.
         request.result.onversionchange = close;

@@ -4,6 +4,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Device, memoryState } from "../src/index.js";
 
+export { NewerStateError, Policy } from "../src/index.js";
+export { fromText, knownLayout, STEPS, toText } from "../src/data.js";
+export { folderState } from "../src/node.js";
+
 /** The export of a plan that the Python side has written. */
 export const plan = (name = "usage") => JSON.parse(readFileSync(join(process.env.PLANS, `${name}.json`), "utf8"));
 

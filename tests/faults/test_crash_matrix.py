@@ -31,6 +31,7 @@ SCENARIOS = {
     "pause": 2,
     "deny": 3,
     "resume": 2,
+    "layout": 5,
     "quarantine": 11,
     "quarantine-log": 17,
 }

@@ -266,7 +266,7 @@ def test_threads_that_find_a_new_file_at_once_share_one_engine(
     monkeypatch.setattr(Engine, "set_consent", enter_later)
     agreeing = threading.Thread(target=device.set_consent, args=("granted",))
     agreeing.start()
-    while not Path(device._state).exists():
+    while not Path(device._settings.state).exists():
         time.sleep(0.001)
     assert device.report() is None
     looked.set()
@@ -617,8 +617,9 @@ def test_what_waits_in_memory_leaves_no_note_when_another_process_denies(
     device, other = device_of(), device_of()
     device.add("editor_seconds", 5)
     assert other.set_consent("denied")
-    assert device.consent == "denied"
+    assert device.status().consent == "denied"
     device.save()
+    assert device.consent == "denied"
     assert query("SELECT * FROM notes") == query("SELECT * FROM totals") == []
 
 
@@ -695,3 +696,27 @@ def test_a_rule_must_be_true_or_false_and_a_limit_a_number() -> None:
     for value in (-1, float("nan"), "2", [2]):
         with pytest.raises(ParameterError, match="max_epsilon: expected a number >= 0, or None"):
             Policy(max_epsilon=value)
+
+
+def test_a_device_without_consent_adopts_a_choice_of_another_process_when_asked_to(
+    device_of: Make, state: Path
+) -> None:
+    device, other = device_of(consent="unset"), device_of(consent="unset")
+    assert not state.exists()
+    assert other.set_consent("granted")
+    assert device.consent == "unset"
+    assert device.refresh_consent() == device.consent == "granted"
+    assert other.set_consent("denied")
+    assert device.refresh_consent() == device.consent == "denied"
+    device.close()
+    assert device.refresh_consent() == "denied"
+
+
+def test_consent_is_read_without_the_file(device_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A property never touches the disk, and has no effect."""
+    device = device_of()
+    engine = device._engine
+    assert engine is not None
+    monkeypatch.setattr(engine, "state", None)
+    assert (device.consent, device.plan, device.current_round) == ("granted", engine.plans.newest, HERE)
+    monkeypatch.undo()

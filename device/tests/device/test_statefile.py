@@ -293,7 +293,7 @@ def test_another_plans_state_is_left_alone(device_of: Make, state: Path, plan_te
 def test_a_newer_layout_is_left_alone(device_of: Make, state: Path) -> None:
     device_of().close()
     sql(state, "PRAGMA user_version = 2")
-    with pytest.raises(StateError, match="newer reticent"):
+    with pytest.raises(StateError, match="newer version of reticent"):
         device_of()
 
 

@@ -68,7 +68,7 @@ class Feed:
 
     def take(self, readings: Iterable[Reading]) -> None:
         """Record the readings of one export."""
-        _ = self._device.consent  # a look at the file: another process may have entered a choice
+        self._device.refresh_consent()  # another process may have entered a choice
         amounts: defaultdict[tuple[Kind, str], list[Number]] = defaultdict(list)
         for reading in readings:
             routes, problem = self._routes.of(reading.instrument, reading.unit)

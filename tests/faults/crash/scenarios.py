@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.faults.crash.world import ADDED, MARKER, ONE, TWO, VALUES, R, Seen, Wire, World
+from tests.shared import layouts
 
-from reticent.device import Device, Retry
+from reticent.device import Device, Retry, schema
 from reticent.plan import Plan
 from reticent.reports import from_json, to_json
 
@@ -61,6 +62,12 @@ def damage_with_a_log(folder: Path) -> None:
     damage(folder)
     for suffix in ("-wal", "-shm"):
         (folder / f"state{suffix}").write_bytes(b"x" * 5_000)
+
+
+def later_version(_: Path) -> None:
+    """From now on the program is one of a later version, with two more layouts of the state file."""
+    schema.STEPS = layouts.STEPS
+    schema.TABLES.update(layouts.TABLES)
 
 
 # What happens
@@ -214,6 +221,14 @@ def check_quarantine(seen: Seen) -> None:
     assert seen.rounds == {R + 2, R + 3}
 
 
+def check_layout(seen: Seen) -> None:
+    """The same device, whichever layout the crash left; the next start finished the upgrade."""
+    assert seen.after == seen.before
+    with closing(sqlite3.connect(seen.folder / "state")) as connection:
+        assert schema.layout_of(connection) == schema.known_layout() == 3
+    assert seen.rounds == {R + 1, R + 2, R + 3}
+
+
 class Scenario(NamedTuple):
     """`ends`: the last round answered after the restart. `damage`: what befalls the files beforehand."""
 
@@ -237,6 +252,7 @@ SCENARIOS = {
     "pause": Scenario(waiting, pauses, check_pause, R + 3),
     "deny": Scenario(waiting, denies, check_denied, R + 3),
     "resume": Scenario(paused, resumes, check_resume, R + 3),
+    "layout": Scenario(waiting, sends, check_layout, R + 3, damage=later_version),
     "quarantine": Scenario(measured, reopens, check_quarantine, R + 3, damage=damage),
     "quarantine-log": Scenario(measured, reopens, check_quarantine, R + 3, damage=damage_with_a_log),
 }

@@ -1,12 +1,12 @@
 """For authors of plans: what is unwise, what changes, what reports give away together, and plans for other devices."""
 
-from reticent_collector.plans.changes import Change, PlanDiff, diff
+from reticent_collector.plans.changes import PlanChange, PlanDiff, diff
 from reticent_collector.plans.export import export_plan
 from reticent_collector.plans.linter import lint, lint_succession
 from reticent_collector.plans.matching import Tracking, plan_tracking, tracking
 
 __all__ = [
-    "Change",
+    "PlanChange",
     "PlanDiff",
     "Tracking",
     "diff",

@@ -14,7 +14,7 @@ Figures = Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlanChange:
     """One difference between two plans, and what it costs."""
 
     where: str
@@ -28,7 +28,7 @@ class Change:
 class PlanDiff:
     """All differences between two plans, and what they cost together."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[PlanChange, ...]
     figures: Figures  #: Which losses of the whole plan differ
 
     @property
@@ -59,15 +59,15 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
     cards = privacy_card(before), privacy_card(after)
     changes = [*_of_plan(before, after, cards[1].lifetime), *_of_metrics(before, after, cards)]
     if before.groups != after.groups:
-        changes.append(Change("groups", "joint limits have changed", figures=_figures(*cards)))
+        changes.append(PlanChange("groups", "joint limits have changed", figures=_figures(*cards)))
     if before.segments != after.segments:
-        changes.append(Change("segments", "public tags have changed"))
+        changes.append(PlanChange("segments", "public tags have changed"))
     if list(before.by_name) != list(after.by_name):
-        changes.append(Change("metrics", "the order or number of bits in a report has changed"))
+        changes.append(PlanChange("metrics", "the order or number of bits in a report has changed"))
     return PlanDiff(tuple(changes), _figures(*cards))
 
 
-def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[Change]:
+def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[PlanChange]:
     old, new = before.answers, after.answers
     redrawn, loss = ((), 0.0) if new.sampled else (tuple(after.by_name), lifetime)
     if before.name != after.name:
@@ -75,7 +75,7 @@ def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[Change]:
             f"{before.name} → {after.name}: another plan. It needs a state file of its own, in which every "
             "answer is drawn again"
         )
-        yield Change("plan.name", message, redrawn, loss)
+        yield PlanChange("plan.name", message, redrawn, loss)
         redrawn, loss = (), 0.0  # counted once, if the round differs too
     if before.round_seconds != after.round_seconds:
         lengths = f"{duration(before.round_seconds)} → {duration(after.round_seconds)}"
@@ -83,55 +83,55 @@ def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[Change]:
             f"{lengths}: devices refuse another round under the same name. Under a new name, with a state "
             "file of its own, every answer is drawn again"
         )
-        yield Change("plan.round", message, redrawn, loss)
+        yield PlanChange("plan.round", message, redrawn, loss)
     yield from _words("plan", before, after, "version", "grace_seconds", "owner", "expires")
     if before.min_reports != after.min_reports:
         message = "the smallest group of reports that readers are shown; nothing changes for devices"
-        yield Change("min_reports", f"{before.min_reports} → {after.min_reports}: {message}")
+        yield PlanChange("min_reports", f"{before.min_reports} → {after.min_reports}: {message}")
     if not old.sampled and new.sampled:
         message = "one report per window, drawn afresh; what remembered answers have lost stays lost"
-        yield Change("answers.kind", f"remembered → sampled: {message}")
+        yield PlanChange("answers.kind", f"remembered → sampled: {message}")
     elif old.sampled and not new.sampled:
         message = "devices draw answers to remember once their window has ended"
-        yield Change("answers.kind", f"sampled → remembered: {message}")
+        yield PlanChange("answers.kind", f"sampled → remembered: {message}")
     elif old.window != new.window:
         message = "the same loss per window; a device changes over once its window has ended"
-        yield Change("answers.window", f"{old.window} → {new.window} rounds: {message}")
+        yield PlanChange("answers.window", f"{old.window} → {new.window} rounds: {message}")
     if old.sampled and new.sampled and before.asked != after.asked:
         message = "metrics per report: another loss per window"
-        yield Change("answers.metrics", f"{before.asked} → {after.asked} {message}")
+        yield PlanChange("answers.metrics", f"{before.asked} → {after.asked} {message}")
 
 
-def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) -> Iterator[Change]:
+def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) -> Iterator[PlanChange]:
     is_another_plan = (before.name, before.round_seconds) != (after.name, after.round_seconds)
     sampled = after.answers.sampled
     for name in sorted(before.by_name.keys() - after.by_name.keys()):
-        yield Change(f"metrics.{name}", "is no longer asked; what was lost stays lost")
+        yield PlanChange(f"metrics.{name}", "is no longer asked; what was lost stays lost")
     for metric in after.metrics:
         where, old = f"metrics.{metric.name}", before.by_name.get(metric.name)
         now = cards[1].metrics[metric.name]
         redrawn, loss = ((), 0.0) if is_another_plan or sampled else ((metric.name,), now.lifetime)
         if old is None:
-            yield Change(where, "is new", redrawn, loss)
+            yield PlanChange(where, "is new", redrawn, loss)
             continue
         figures = {} if sampled else _figures(cards[0].metrics[old.name], now)
         if sampled and old.digest != metric.digest:
-            yield Change(where, "has other privacy parameters: another loss per window")
+            yield PlanChange(where, "has other privacy parameters: another loss per window")
         elif replace(old, joint_limit=None).digest != replace(metric, joint_limit=None).digest:
             other = "labels" if old.labels != metric.labels else "privacy parameters"
-            yield Change(where, f"has other {other}: its answers are drawn again", redrawn, loss, figures)
+            yield PlanChange(where, f"has other {other}: its answers are drawn again", redrawn, loss, figures)
         elif old.joint_limit != metric.joint_limit:
             message = (
                 "shares another joint limit, so values are rounded otherwise: its answers are drawn again"
             )
-            yield Change(where, message, redrawn, loss)
+            yield PlanChange(where, message, redrawn, loss)
         elif before.answers.sampled and not sampled:
-            yield Change(where, "is remembered from now on: its answers are drawn again", redrawn, loss)
+            yield PlanChange(where, "is remembered from now on: its answers are drawn again", redrawn, loss)
         if old.flip != metric.flip:
             message = f"{old.flip.probability} → {metric.flip.probability}: the same remembered answers"
             if not metric.flip.probability:
                 message += ", and nothing hides a change any more: the round of a change shows"
-            yield Change(f"{where}.flip", message, figures=figures)
+            yield PlanChange(f"{where}.flip", message, figures=figures)
         yield from _words(where, old, metric, "kind", "pick", "unit", "description")
 
 
@@ -143,11 +143,11 @@ def _figures(before: object, after: object) -> dict[str, tuple[float, float]]:
     }
 
 
-def _words(place: str, before: object, after: object, *names: str) -> Iterator[Change]:
+def _words(place: str, before: object, after: object, *names: str) -> Iterator[PlanChange]:
     for name in names:
         old, new = (
             "(none)" if value in ("", None) else value
             for value in (getattr(before, name), getattr(after, name))
         )
         if old != new:
-            yield Change(f"{place}.{name.removesuffix('_seconds')}", f"{old} → {new}")
+            yield PlanChange(f"{place}.{name.removesuffix('_seconds')}", f"{old} → {new}")

@@ -5,7 +5,7 @@ A change is one period less the one before it (docs/how-to/read-an-interval.md).
 version of a plan at the same places of two successive periods: the second round of a day with the second round of
 the day before. A round that one of them lacks is left out of both, so a collector that was down in the evening, or
 an unfinished week, does not look like a change of the devices. The interval is that of
-`reticent_collector.estimates.difference`, about the devices that answered. A change is clear when its interval does not hold 0.
+`estimates.difference`, about the devices that answered. A change is clear when its interval does not hold 0.
 For a histogram or choice all intervals hold at once: where nothing changed, no bucket is clear in at least 95 of 100
 cases.
 """

@@ -143,7 +143,7 @@ class PeriodKey(NamedTuple):
 
 @runtime_checkable
 class ResultsTable(Protocol):
-    """A backend that keeps the table of results, which `reticent_collector.results.write_results` makes from the counts."""
+    """A backend that keeps the table of results, which `write_results` makes from the counts."""
 
     def written(self, plan: str) -> set[PeriodKey]:
         """The periods of a plan whose rows are all in the table."""

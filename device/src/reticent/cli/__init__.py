@@ -106,16 +106,21 @@ def run(arguments: Sequence[str]) -> int:
 
         sys.stdout.write(f"reticent, version {version('reticent')}\n")
         return 0
-    if name in verbs:
-        verbs[name]()(args=list(arguments[1:]), prog_name=f"reticent {name}")
-        return 0
+    if name not in verbs:
+        return no_such_verb(name, ["device", *verbs])
+    verbs[name]()(args=list(arguments[1:]), prog_name=f"reticent {name}")
+    return 0
+
+
+def no_such_verb(name: str, installed: Sequence[str]) -> int:
+    """Say which package brings a verb, or which one was probably meant; returns the exit code."""
     if name in VERBS:
         sys.stderr.write(
             f"Error: reticent {name} is part of a package that is not installed.\n"
             f"  Hint: pip install '{VERBS[name].package}'\n"
         )
         return 1
-    near = difflib.get_close_matches(name, ["device", *verbs], n=1)
+    near = difflib.get_close_matches(name, installed, n=1)
     hint = f"did you mean {near[0]}?" if near else "reticent --help lists the commands"
     sys.stderr.write(f"Error: No such command '{name}'.\n  Hint: {hint}\n")
     return 2

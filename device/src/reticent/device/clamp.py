@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 Value = int | Fraction  # a value in range: exact, and an integer where it is one (they compare faster)
 
-Kind = Literal["not-a-number", "below-range", "above-range", "unknown-label"]
+ValueFault = Literal["not-a-number", "below-range", "above-range", "unknown-label"]
 
 _FINEST_DECIMAL = -400  # below the smallest float; a longer denominator would only cost the host memory
 _LONGEST_DENOMINATOR = 1 << 1200
 
 
-def clamped(value: object, max_value: Value) -> tuple[Value, Kind | None]:
+def clamped(value: object, max_value: Value) -> tuple[Value, ValueFault | None]:
     """
     The value in [0, max_value] that stands for `value`, and its fault, if any.
 
@@ -77,7 +77,7 @@ def cut(number: Value) -> Value:
     return whole(number)
 
 
-def taken(metric: Metric, value: object) -> tuple[Value | None, Kind | None]:
+def taken(metric: Metric, value: object) -> tuple[Value | None, ValueFault | None]:
     """What a metric takes for a value, and its fault; None: no value, where the metric tells that from 0."""
     if metric.labels:
         known = isinstance(value, str) and value in metric.labels

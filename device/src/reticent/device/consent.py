@@ -41,7 +41,7 @@ def records(consent: Consent) -> bool:
 
 
 @frozen()
-class Choice:
+class StoredConsent:
     """What the state file knows about consent."""
 
     choice: Consent | None  #: None: the person has not chosen
@@ -50,10 +50,10 @@ class Choice:
     in_force: Consent | None  #: What held last: the choice, or the program's default; None: a new file
 
 
-def read(connection: sqlite3.Connection) -> Choice:
+def read(connection: sqlite3.Connection) -> StoredConsent:
     """The choice, and what is in force."""
     row = connection.execute("SELECT choice, chosen_at, questions, in_force FROM consent").fetchone()
-    return Choice(*row)
+    return StoredConsent(*row)
 
 
 def allows(connection: sqlite3.Connection) -> bool:
@@ -147,7 +147,7 @@ def questions_of(plan: Plan, epoch: int) -> dict[str, object]:
     }
 
 
-def covers(chosen: Choice, plan: Plan, epoch: int) -> bool:
+def covers(chosen: StoredConsent, plan: Plan, epoch: int) -> bool:
     """
     Whether a choice holds for a plan as well: it asks nothing more, and nothing that costs more.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from reticent.device.consent import CONSENTS, records
 from reticent.device.faults import kind_of
-from reticent.device.process import LONGEST_CLOSE, Hosted
+from reticent.device.process import LONGEST_CLOSE, Hosted, Settings, absolute
 from reticent.device.receipt import Receipt, Status
 from reticent.errors import ParameterError, UsageError
 
@@ -100,10 +100,18 @@ class Device(Hosted):
             from reticent.device.transport import HttpTransport
 
             transport = HttpTransport(endpoint, key)
-        super().__init__(asked, state, segment or {}, policy, clock, transport, consent, ask_again)
-        self._debug = debug
+        settings = Settings(
+            plan=asked,
+            state=absolute(state),
+            segment=segment or {},
+            policy=policy or Policy(),
+            clock=clock,
+            default_consent=consent,
+            ask_again=ask_again,
+        )
+        super().__init__(settings, transport, debug=debug)
         if debug:
-            self._check_start(asked, segment or {})
+            self._check_start(asked, settings.segment)
 
     @classmethod
     def open(cls, state: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> Device:
@@ -117,16 +125,29 @@ class Device(Hosted):
         device = cls.__new__(cls)
         # The program may run elsewhere; its file knows the rules that silence it.
         elsewhere = Policy(silent_in_ci=False, silent_in_containers=False)
-        Hosted.__init__(device, None, state, {}, elsewhere, clock, None, None, True)
+        settings = Settings(
+            plan=None,
+            state=absolute(state),
+            segment={},
+            policy=elsewhere,
+            clock=clock,
+            default_consent=None,
+            ask_again=True,
+        )
+        Hosted.__init__(device, settings, transport=None)
         return device
 
     def __repr__(self) -> str:
-        return f"Device(plan={self._name!r})"
+        return f"Device(plan={self._plan_name!r})"
+
+    @property
+    def _plan_name(self) -> str:
+        return self._settings.plan.name if self._settings.plan else ""
 
     @property
     def plan(self) -> Plan | None:
         """The plan this device was made with; from a state file alone, the newest plan in it."""
-        return self._engine.plans.newest if self._engine else self._plan
+        return self._engine.plans.newest if self._engine else self._settings.plan
 
     @property
     def current_round(self) -> int:
@@ -134,7 +155,8 @@ class Device(Hosted):
         with self._faults:
             if self._engine is not None:
                 return self._engine.current_round
-            return floor(self._clock() / self._plan.round_seconds) if self._plan else -1
+            plan = self._settings.plan
+            return floor(self._settings.clock() / plan.round_seconds) if plan else -1
         return -1
 
     # Values
@@ -168,7 +190,7 @@ class Device(Hosted):
                 return
             if not engine.silenced_by:
                 engine.record(metric, amount, number, mode)
-            elif self._policy.silenced_by():
+            elif self._settings.policy.silenced_by():
                 return
             self._writer.wake()
         except Exception as error:
@@ -182,7 +204,7 @@ class Device(Hosted):
         """
         from reticent.device.clamp import taken
 
-        plan = self._plan
+        plan = self._settings.plan
         if self._closed:
             raise UsageError("the device is closed.")
         if plan is not None:
@@ -214,12 +236,12 @@ class Device(Hosted):
         self._check_expiry(plan)
         card = privacy_card(plan)
         lifetime = card.round if plan.answers.sampled else card.lifetime
-        reasons = self._policy.problems(plan, card.round, lifetime)
+        reasons = self._settings.policy.problems(plan, card.round, lifetime)
         if reasons := reasons or list(self._engine.plans.refused if self._engine else ()):
             raise UsageError(f"plan {plan.name} version {plan.version} is refused: {'; '.join(reasons)}.")
 
     def _check_expiry(self, plan: Plan) -> None:
-        if plan.has_expired(self._clock()):
+        if plan.has_expired(self._settings.clock()):
             raise UsageError(
                 f"plan {plan.name} version {plan.version} expired on {plan.expires}: it is not answered."
             )
@@ -255,8 +277,8 @@ class Device(Hosted):
         round before the device was enrolled unless asked for by number), or the state cannot be used at the moment.
         """
         with self._faults:
-            self._look()
-            engine = self._answering_engine()
+            self._refresh_consent()
+            engine = self._keep_rules()
             if engine is not None:
                 return engine.report(round)
         return None
@@ -288,11 +310,22 @@ class Device(Hosted):
 
     @property
     def consent(self) -> Consent:
-        """Whether the person lets this device report: unset, granted, denied or local."""
+        """
+        Whether the person lets this device report: unset, granted, denied or local.
+
+        It is what this device goes by. Another process may have entered a choice since: see `refresh_consent`.
+        """
+        return self._engine.consent if self._engine else self._settings.default_consent or "unset"
+
+    def refresh_consent(self) -> Consent:
+        """
+        Adopt a choice that another process has entered in the state file; returns what is in force now.
+
+        A device that records or sends does so by itself. One that has no consent yet has no reason to look.
+        """
         with self._faults:
-            if not self._closed and self._look() is not None and self._engine is not None:
-                return self._engine.look()
-        return self._engine.consent if self._engine else self._default or "unset"
+            self._refresh_consent()
+        return self.consent
 
     def set_consent(self, choice: Consent) -> bool:
         """
@@ -310,7 +343,7 @@ class Device(Hosted):
                 return False
             engine = self._find_engine(makes=True)
             if engine is not None:
-                engine.keep_rules(self._policy.silenced_by())
+                engine.keep_rules(self._settings.policy.silenced_by())
                 done = engine.set_consent(choice)
                 self._keep_running()
                 return done
@@ -352,7 +385,7 @@ class Device(Hosted):
         with self._faults:
             if self._engine is not None and not self._closed:
                 return self._engine.receipt()
-        return Receipt(self._name, problem=self._problem())
+        return Receipt(self._plan_name, problem=self._problem())
 
     def preview(self) -> Preview | None:
         """
@@ -364,30 +397,30 @@ class Device(Hosted):
         with self._faults:
             from reticent.device.preview import example, previewed
 
-            self._look()
+            self._refresh_consent()
             self.save()
             status = self.status()
             engine, plan = self._engine, self.plan
             if plan is None:
                 return None
             if engine is None or not records(engine.consent) or not engine.plans.answers:
-                return example(plan, self._clock(), dict(self._settings[0]), status.reasons)
+                return example(plan, self._settings.clock(), dict(self._settings.segment), status.reasons)
             following = engine.next_report()
             if following is None:
                 return None
-            return previewed(*following, status.reasons, tags_unknown=self._is_opened)
+            return previewed(*following, status.reasons, tags_unknown=self._settings.plan is None)
         return None
 
     def status(self) -> Status:
         """Whether it answers and why not, what waits to be sent, and what went wrong."""
         with self._faults:
             if self._engine is not None and not self._closed:
-                sends = None if self._is_opened else self._transport is not None
-                return self._engine.status(self._policy.silenced_by(), sends)
+                sends = None if self._settings.plan is None else self._transport is not None
+                return self._engine.status(self._settings.policy.silenced_by(), sends)
         return Status(
-            self._name,
-            silenced_by=self._policy.silenced_by(),
-            consent=self._engine.consent if self._engine else self._default or "unset",
+            self._plan_name,
+            silenced_by=self._settings.policy.silenced_by(),
+            consent=self.consent,
             refused=self._engine.plans.refused if self._engine else (),
             answers=self._engine is not None and self._engine.plans.answers,
             current_round=self.current_round,
@@ -400,8 +433,10 @@ class Device(Hosted):
             return "the device is closed, and has values that it could not write: the state file is locked"
         if self._closed:
             return "the device is closed"
+        if "state-newer" in self._faults.all(None):
+            return "the state file was written by a newer version of reticent, and is left alone: update reticent"
         if self._engine is None:
-            why = ", ".join(self._policy.silenced_by()) or f"consent is {self._default}"
+            why = ", ".join(self._settings.policy.silenced_by()) or f"consent is {self.consent}"
             return f"nothing is kept, and no state file is read: {why}"
         return "the state file cannot be read"
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from math import floor, inf
-from os import PathLike, fspath
 from typing import TYPE_CHECKING, Literal
 
 from reticent.device import consent, ledger, outbox, plans, totals
@@ -15,59 +14,52 @@ from reticent.device.clamp import Value, taken
 from reticent.device.consent import LONGEST_SEND, records
 from reticent.device.faults import Faults
 from reticent.device.plans import HeldPlans
-from reticent.device.policy import Policy
 from reticent.device.quarantine import Identity
 from reticent.device.receipt import Receipt, Status, read_receipt
 from reticent.device.schema import device_row
 from reticent.device.statefile import StateFile
-from reticent.device.totals import Change, Mode, Place, then
+from reticent.device.totals import Mode, Place, TotalChange, merge_changes
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from reticent.device.consent import Choice, Consent
-    from reticent.device.rounds import Rounds
+    from reticent.device.consent import Consent, StoredConsent
+    from reticent.device.process import Settings
+    from reticent.device.rounds import RoundsToAnswer
     from reticent.device.transport import Transport
     from reticent.plan import Plan
     from reticent.reports import Report
 
 
 class Engine:
-    """A device that may raise. `plan` None: whatever the state file holds."""
+    """A device that may raise."""
 
-    def __init__(
-        self,
-        plan: Plan | None,
-        path: str | PathLike[str],
-        segment: Mapping[str, object],
-        policy: Policy | None,
-        clock: Callable[[], float],
-        faults: Faults,
-        default: Consent | None = None,
-        ask_again: bool = True,
-    ) -> None:
-        self.plans = HeldPlans(plan, policy or Policy(), clock, ask_again)
+    def __init__(self, settings: Settings, faults: Faults) -> None:
+        plan, segment = settings.plan, settings.segment
+        self.plans = HeldPlans(settings)
         self._segment = segment
-        self._clock = clock
+        self._clock = settings.clock
         self._faults = faults
-        self._pending: Backlog[Place, Change] = Backlog(then)
+        self._pending: Backlog[Place, TotalChange] = Backlog(merge_changes)
         self.round_seconds = plan.round_seconds if plan else 0
         self.silenced_by: tuple[str, ...] = ()
-        self._default = default  # what holds until the person chooses; None: what held last
+        self._default = settings.default_consent
         self.consent: Consent = "unset"  # what is in force, as this process last saw it
         self._choice: str | None = None  # what the person chose, and whether they paused it, for
         self._paused = False  # a new file where this one is lost
-        self.state = StateFile(fspath(path), self._identity if plan else None, self._opened, self._forked)
+        self.state = StateFile(
+            settings.state, self._identity if plan else None, self._after_opening, self._after_fork
+        )
         known = {tag.name for tag in plan.segments} if plan else set(segment)
         for name in sorted(map(str, segment.keys() - known)):
             faults.add("unknown-segment", name=name)
 
     @cached_property
-    def _rounds(self) -> Rounds:
+    def _rounds(self) -> RoundsToAnswer:
         """Loaded when a round is to be answered: the host waits for the device's start."""
-        from reticent.device.rounds import Rounds
+        from reticent.device.rounds import RoundsToAnswer
 
-        return Rounds(self.plans, self._segment, self._clock, self._faults)
+        return RoundsToAnswer(self.plans, self._segment, self._clock, self._faults)
 
     def _identity(self) -> Identity:
         name, most = self.plans.plan.name if self.plans.plan else "", self.plans.policy.max_lifetime
@@ -121,6 +113,11 @@ class Engine:
         return number <= current
 
     @property
+    def records_values(self) -> bool:
+        """Whether values are recorded and rounds answered, as this process last saw it."""
+        return records(self.consent) and self.plans.answers and not self.silenced_by
+
+    @property
     def has_pending(self) -> bool:
         """Whether values wait in memory."""
         return bool(self._pending)
@@ -167,7 +164,7 @@ class Engine:
             [(is_stale,)] = connection.execute(expired, (now,))
             [(oldest,)] = connection.execute("SELECT min(round) FROM totals")
             is_left = oldest is not None and oldest <= self._rounds.last_closed(connection, me, now)
-            is_free = plans.sample(connection) and ledger.free_from(connection) <= now
+            is_free = plans.has_sampled(connection) and ledger.free_from(connection) <= now
             if not (is_stale or is_left or is_free or self._rounds.due(connection, me, now)):
                 return
         with self._writing() as connection:
@@ -190,7 +187,7 @@ class Engine:
         """Send what is due until `deadline`; see `outbox`. Returns how many were accepted."""
         return outbox.send_due(self.state, transport, deadline, self._clock, self._faults, early=early)
 
-    def _opened(self, connection: sqlite3.Connection, notes: list[str]) -> None:
+    def _after_opening(self, connection: sqlite3.Connection, notes: list[str]) -> None:
         """The state file was opened, for the first time or because another is in its place."""
         me = device_row(connection)
         self.round_seconds = me.round_seconds
@@ -200,15 +197,15 @@ class Engine:
         self._faults.add("report-damaged", sum(not kept.intact for kept in waiting))
         if self.plans.plan is not None:
             self._keep_rules(connection, self.silenced_by)
-        self.consent = self._in_force(connection)
+        self.consent = self._bring_into_force(connection)
         self._take_up(connection)
 
     def _take_up(self, connection: sqlite3.Connection) -> None:
         """Hold the plan, if there is consent to what it asks."""
-        self.plans.opened(connection, considers=records(self.consent))
+        self.plans.refresh(connection, considers=records(self.consent))
         if self.plans.asks_more:
             consent.enter(connection, "unset", self._clock(), None)
-            self.consent = self._in_force(connection)
+            self.consent = self._bring_into_force(connection)
 
     # The person's choice
 
@@ -219,37 +216,37 @@ class Engine:
             return False  # there is nothing to agree to
         with self._writing() as connection:
             consent.enter(connection, choice, self._clock(), plan)
-            self._agree(connection)
-        return choice == "granted" or self._is_silent()
+            self._adopt_consent(connection)
+        return choice == "granted" or self._wait_until_silent()
 
-    def _is_silent(self) -> bool:
+    def _wait_until_silent(self) -> bool:
         """Whether nothing leaves any more: later senders see the commit, earlier ones are waited for."""
         return consent.wait_for_senders(self.state.path, LONGEST_SEND + 2.0)
 
-    def look(self) -> Consent:
+    def refresh_consent(self) -> Consent:
         """What is in force now: another process may have entered a choice."""
         with self.state.view() as connection:
-            now_holds = self._holds(consent.read(connection))
+            now_holds = self._consent_by(consent.read(connection))
         if now_holds != self.consent:
             with self._writing():
                 pass
         return self.consent
 
-    def _holds(self, chosen: Choice) -> Consent:
+    def _consent_by(self, chosen: StoredConsent) -> Consent:
         return chosen.choice or self._default or chosen.in_force or "unset"
 
-    def _in_force(self, connection: sqlite3.Connection) -> Consent:
+    def _bring_into_force(self, connection: sqlite3.Connection) -> Consent:
         """Read what holds now, and bring it into force."""
         chosen = consent.read(connection)
         self._choice, self._paused = chosen.choice, plans.is_paused(connection, plans.ASKED)
-        consent.bring_into_force(connection, self._holds(chosen), self.current_round)
-        return self._holds(chosen)
+        consent.bring_into_force(connection, self._consent_by(chosen), self.current_round)
+        return self._consent_by(chosen)
 
-    def _agree(self, connection: sqlite3.Connection) -> None:
+    def _adopt_consent(self, connection: sqlite3.Connection) -> None:
         """Adopt the consent that the file has now."""
-        before, self.consent = self.consent, self._in_force(connection)
+        before, self.consent = self.consent, self._bring_into_force(connection)
         if self.consent != before:
-            self._pending = Backlog(then)  # what waits was recorded under another consent
+            self._pending = Backlog(merge_changes)  # what waits was recorded under another consent
             self._take_up(connection)
 
     def pause(self) -> bool:
@@ -258,7 +255,7 @@ class Engine:
             plans.pause(connection, self.current_round, plans.ASKED)
             totals.erase(connection, self.current_round, self.current_round)
         self._paused = True
-        return self._is_silent()
+        return self._wait_until_silent()
 
     def resume(self) -> bool:
         """Go on, from the next round."""
@@ -292,7 +289,7 @@ class Engine:
             connection.execute("DELETE FROM totals")
             consent.drop_waiting(connection)
             self._take_up(connection)
-        return self._is_silent()
+        return self._wait_until_silent()
 
     # Accounts
 
@@ -324,7 +321,7 @@ class Engine:
             return Status(
                 plan=me.plan,
                 version=newest.version if newest else None,
-                consent=self._holds(chosen),
+                consent=self._consent_by(chosen),
                 chosen_at=chosen.chosen_at,
                 paused=plans.is_paused(connection, plans.ASKED),
                 silenced_by=tuple(dict.fromkeys([*silenced_by, *plans.silenced_by(connection)])),
@@ -346,19 +343,19 @@ class Engine:
                 next_try=outbox.next_time(connection),
             )
 
-    def _forked(self) -> None:
+    def _after_fork(self) -> None:
         """Pending values are the parent's to write."""
-        self._pending = Backlog(then)
+        self._pending = Backlog(merge_changes)
 
     @contextmanager
     def _writing(self, patience: float = 2.0, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """A transaction that also writes pending values and faults; if durable, what it deletes leaves the log too."""
         with self.state.transaction(
-            durable=durable, patience=patience, committed=self._written
+            durable=durable, patience=patience, committed=self._drop_written
         ) as connection:
-            self._agree(connection)
-            changes = self._pending.all(take=True)
-            if plans.sample(connection):
+            self._adopt_consent(connection)
+            changes = self._pending.take()
+            if plans.has_sampled(connection):
                 self._rounds.hold_windows(connection)
                 changes = self._rounds.wanted(connection, changes)
             late = totals.write(connection, changes)
@@ -367,6 +364,6 @@ class Engine:
         if durable:
             self.state.wipe_log()
 
-    def _written(self) -> None:
-        self._pending.written()
-        self._faults.written()
+    def _drop_written(self) -> None:
+        self._pending.drop_taken()
+        self._faults.drop_written()

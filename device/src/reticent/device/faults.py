@@ -7,6 +7,7 @@ What went wrong, counted by kind. It stays on the device, and no note holds a va
     bad-round, future-round, closed           a call for a round that cannot be recorded in, or after `close`
     late-value                                a value for a round already answered
     state-busy, state-full, state-broken      the file was locked, the disk was full, the file failed
+    state-newer                               a newer version of reticent has upgraded the file: it is left alone
     state-lost, state-tightened               the file was replaced; others could read it
     report-damaged                            a report in the file is not what was written; it is not sent
     plan-unreadable                           a round's plan is no longer at hand
@@ -19,7 +20,8 @@ import re
 from operator import add
 from typing import TYPE_CHECKING
 
-from reticent.device.backlog import Backlog, BusyError
+from reticent.device.backlog import Backlog, StateBusyError
+from reticent.device.schema import NewerStateError
 from reticent.errors import StateError
 
 if TYPE_CHECKING:
@@ -57,15 +59,15 @@ class Faults:
             self._counts.put(kind, count)
 
     def write(self, connection: sqlite3.Connection, late: int) -> None:
-        """Add all to the file, with the number of late values; call `written` after the commit."""
-        counts = self._counts.all(take=True)
+        """Add all to the file, with the number of late values; call `drop_written` after the commit."""
+        counts = self._counts.take()
         for kind, count in [*counts.items(), *([("late-value", late)] if late else [])]:
             connection.execute("INSERT OR IGNORE INTO notes VALUES (?, 0)", (kind,))
             connection.execute("UPDATE notes SET count = count + ? WHERE kind = ?", (count, kind))
 
-    def written(self) -> None:
+    def drop_written(self) -> None:
         """They are in the file; do not write them again."""
-        self._counts.written()
+        self._counts.drop_taken()
 
     def all(self, connection: sqlite3.Connection | None) -> dict[str, int]:
         """Everything ever noted."""
@@ -81,8 +83,10 @@ class Faults:
 
 def kind_of(error: BaseException) -> str:
     """The kind of a fault that must not reach the host."""
-    if isinstance(error, BusyError):
+    if isinstance(error, StateBusyError):
         return "state-busy"
+    if isinstance(error, NewerStateError):
+        return "state-newer"
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return "state-broken" if isinstance(error, OSError | StateError) else "internal"

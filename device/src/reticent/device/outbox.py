@@ -36,7 +36,7 @@ LONGEST_DELAY = 1e9  # the most a collector can ask for, s: a report is given up
 
 
 @frozen()
-class Kept:
+class StoredReport:
     """A report and its state."""
 
     report: Report
@@ -78,7 +78,7 @@ def put(
     )
 
 
-def waiting(connection: sqlite3.Connection, plan: str) -> list[Kept]:
+def waiting(connection: sqlite3.Connection, plan: str) -> list[StoredReport]:
     """What is still to be sent, oldest round first."""
     return select(connection, plan, "WHERE state = 'waiting'")
 
@@ -158,7 +158,9 @@ def count_by_state(connection: sqlite3.Connection) -> dict[str, int]:
     return dict(rows.fetchall())
 
 
-def select(connection: sqlite3.Connection, plan: str, clause: str = "", *parameters: object) -> list[Kept]:
+def select(
+    connection: sqlite3.Connection, plan: str, clause: str = "", *parameters: object
+) -> list[StoredReport]:
     """Reports, oldest round first."""
     columns = _COLUMNS.removesuffix(", next_try, closes")
     rows = connection.execute(f"SELECT {columns} FROM reports {clause} ORDER BY round", parameters)  # noqa: S608
@@ -169,7 +171,7 @@ def select(connection: sqlite3.Connection, plan: str, clause: str = "", *paramet
         tags = json.loads(segment)
         report = Report(plan, version, number, bytes(name), bytes(bits), cohort, tags, asked)
         state, code, attempts = rest
-        selected.append(Kept(report, epoch, state, code, attempts, checksum == _checksum(report)))
+        selected.append(StoredReport(report, epoch, state, code, attempts, checksum == _checksum(report)))
     return selected
 
 

@@ -9,13 +9,12 @@ are never answered.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from math import floor
 from typing import TYPE_CHECKING
 
 from reticent.device import consent, ledger
-from reticent.device.policy import Policy
 from reticent.device.schema import DeviceRow, device_row
 from reticent.errors import ReticentError
 from reticent.frozen import frozen
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from reticent.device.clamp import Value
+    from reticent.device.process import Settings
     from reticent.plan import Metric, Plan
 
     Question = tuple[Value, Metric]
@@ -66,14 +66,14 @@ def layouts(connection: sqlite3.Connection) -> dict[int, Layout]:
     }
 
 
-def sample(connection: sqlite3.Connection) -> bool:
+def has_sampled(connection: sqlite3.Connection) -> bool:
     """Whether some version held has sampled answers."""
     [(some,)] = connection.execute("SELECT EXISTS (SELECT 1 FROM plans WHERE window > 0)")
     return bool(some)
 
 
 @lru_cache(maxsize=8)
-def parse(text: str) -> Plan | None:
+def parse_stored(text: str) -> Plan | None:
     """The plan in a stored text; None when it is empty or no longer readable."""
     from reticent.plan import Plan
 
@@ -138,13 +138,12 @@ def is_paused_in(connection: sqlite3.Connection, first: int, last: int, other_th
 class HeldPlans:
     """The plans that one state file holds, and the one that the program came with."""
 
-    def __init__(
-        self, plan: Plan | None, policy: Policy, clock: Callable[[], float], ask_again: bool
-    ) -> None:
+    def __init__(self, settings: Settings) -> None:
+        plan = settings.plan
         self.plan = plan
-        self._ask_again = ask_again
-        self.policy = policy
-        self._clock = clock
+        self._ask_again = settings.ask_again
+        self.policy = settings.policy
+        self._clock = settings.clock
         self._newest: Plan | None = None
         self._asked = (plan.version, plan.fingerprint) if plan else None
         self.timeline: list[tuple[int, Mapping[str, Question]]] = []
@@ -158,8 +157,8 @@ class HeldPlans:
         """The plan that the program came with, or the newest that is held."""
         return self.plan or self._newest
 
-    def opened(self, connection: sqlite3.Connection, *, considers: bool) -> None:
-        """The state file was opened, or consent changed: take up the plan, or find out why not."""
+    def refresh(self, connection: sqlite3.Connection, *, considers: bool) -> None:
+        """Take up the plan or find out why not, and read what is held: the file was opened, or consent changed."""
         self.asks_more = False
         if self.plan is not None and considers:
             self.consider(connection, self.plan)
@@ -208,19 +207,20 @@ class HeldPlans:
             window = newest.round_loss  # there must be room for the next one
         lifetime = ledger.lifetime(connection, None if is_counted else plan, me.epoch, window)
         problems = self.policy.problems(plan, newest.round_loss, lifetime)
-        if not problems and not is_counted and self._is_agreed(connection, plan, me.epoch):
+        if not problems and not is_counted and self._check_agreement(connection, plan, me.epoch):
             ledger.hold(connection, plan, me.epoch)
         return problems
 
-    def _is_agreed(self, connection: sqlite3.Connection, plan: Plan, epoch: int) -> bool:
-        """Whether a choice of consent that was made for other questions covers those of a plan."""
+    def _check_agreement(self, connection: sqlite3.Connection, plan: Plan, epoch: int) -> bool:
+        """Note whether a plan asks for more than the person agreed to; returns whether it does not."""
         self.asks_more = self._ask_again and not consent.covers(consent.read(connection), plan, epoch)
         return not self.asks_more
 
     def _take_over(self, connection: sqlite3.Connection, me: DeviceRow, plan: Plan) -> list[str]:
         """Hold a version that was not held before; returns why not."""
         first, round_loss = floor(self._clock() / me.round_seconds) + 1, plan.round_loss
-        lifetime = ledger.lifetime(connection, plan, me.epoch, round_loss * plan.answers.sampled)
+        window = round_loss if plan.answers.sampled else 0.0
+        lifetime = ledger.lifetime(connection, plan, me.epoch, window)
         newest = latest(connection)
         if newest is not None and (newest.window or plan.answers.window):
             # Another way of answering waits for the end of the window: windows never overlap.
@@ -230,7 +230,7 @@ class HeldPlans:
         asks_new = not ledger.holds(connection, plan)  # in no version and no epoch so far
         since = first - me.changed_in if asks_new and me.changed_in is not None else None
         problems = self.policy.problems(plan, round_loss, lifetime, since)
-        if not problems and self._is_agreed(connection, plan, me.epoch):
+        if not problems and self._check_agreement(connection, plan, me.epoch):
             # In one transaction: nothing is ever answered that the ledger does not count.
             layout = [[metric.name, metric.bits, metric.digest.hex()] for metric in plan.metrics]
             text = json.dumps(layout, separators=(",", ":"))
@@ -249,4 +249,4 @@ class HeldPlans:
         held = for_round(connection, number)
         if held is None:
             return None
-        return self.plan if (held.version, held.fingerprint) == self._asked else parse(held.text)
+        return self.plan if (held.version, held.fingerprint) == self._asked else parse_stored(held.text)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reticent.plan import Plan
     from reticent.reports import Report
 
-State = Literal["waiting", "under way", "example"]
+PreviewState = Literal["waiting", "under way", "example"]
 
 _INTRODUCTIONS = {
     "waiting": "The next report. These exact bytes wait to be sent:",
@@ -52,7 +52,7 @@ class Preview:
     version: int
     round: int
     when: str  #: When its round is, in words
-    state: State
+    state: PreviewState
     body: bytes  #: What a collector would get: JSON, as spec/wire.md describes it
     tags: dict[str, str]  #: The public segment, sent as it is
     answers: tuple[PreviewedAnswer, ...]
@@ -112,7 +112,12 @@ class Preview:
 
 
 def previewed(
-    plan: Plan, report: Report, state: State, unsent_because: tuple[str, ...], *, tags_unknown: bool = False
+    plan: Plan,
+    report: Report,
+    state: PreviewState,
+    unsent_because: tuple[str, ...],
+    *,
+    tags_unknown: bool = False,
 ) -> Preview:
     """A report in words. `tags_unknown`: where its round is under way, only the device's own program sets its tags."""
     answers = []

@@ -13,9 +13,9 @@ from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from reticent.device.consent import records
 from reticent.device.faults import Faults, kind_of
 from reticent.errors import ParameterError, StateError
+from reticent.frozen import frozen, replace
 
 if TYPE_CHECKING:
     from reticent.device.consent import Consent
@@ -165,47 +165,44 @@ atexit.register(_before_exit)
 # A device
 
 
+@frozen()
+class Settings:
+    """What the host said about its device."""
+
+    plan: Plan | None  #: None: whatever the state file holds
+    state: str  #: The absolute path of the state file
+    segment: Mapping[str, object]
+    policy: Policy
+    clock: Callable[[], float]
+    default_consent: Consent | None  #: What holds until the person chooses; None: what held last
+    ask_again: bool  #: Whether a choice lapses when a plan asks for more than it was made for
+
+
 class Hosted:
     """The part of a device that runs in its host's process without being called."""
 
-    def __init__(
-        self,
-        plan: Plan | None,
-        state: str | os.PathLike[str],
-        segment: Mapping[str, object],
-        policy: Policy | None,
-        clock: Callable[[], float],
-        transport: Transport | None,
-        consent: Consent | None,
-        ask_again: bool,
-    ) -> None:
-        from reticent.device.policy import Policy
-
-        self._name = plan.name if plan else ""
-        self._plan, self._state, self._default = plan, _absolute(state), consent
-        self._policy = policy or Policy()
-        self._clock = clock
+    def __init__(self, settings: Settings, transport: Transport | None, *, debug: bool = False) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._debug = debug
         self._faults = Faults()
         self._engine: Engine | None = None
-        self._transport = transport
         self._started = False
         self._closed = False
-        self._debug = False
-        self._is_opened = plan is None
         self._start_over()
-        self._settings = segment, self._policy, clock, self._faults, consent, ask_again
-        silenced_by = self._policy.silenced_by()
-        if plan is None or not silenced_by:
-            self._find_engine(makes=consent in ("granted", "local"))
+        silenced_by = settings.policy.silenced_by()
+        if settings.plan is None or not silenced_by:
+            self._find_engine(makes=settings.default_consent in ("granted", "local"))
         else:
-            _tell_rules(self._state, clock, silenced_by)
+            _tell_rules(settings, silenced_by)
 
     def _find_engine(self, *, makes: bool) -> Engine | None:
         """The engine. Without consent there is none, and no file, until a file exists or is to be made."""
-        if self._engine is None and (makes or self._plan is None or os.path.exists(self._state)):
+        settings = self._settings
+        if self._engine is None and (makes or settings.plan is None or os.path.exists(settings.state)):
             from reticent.device.engine import Engine
 
-            engine = Engine(self._plan, self._state, *self._settings)
+            engine = Engine(settings, self._faults)
             if self._engine is None:
                 self._engine = engine
                 _devices[id(self)] = self  # for forks and the end of the process
@@ -213,14 +210,15 @@ class Hosted:
                 engine.state.close()
         return self._engine
 
-    def _look(self) -> Engine | None:
-        """The engine, after a look at what another process may have chosen in the file."""
-        engine = None if self._closed else self._engine
-        if engine is None and not self._closed and not self._policy.silenced_by():
+    def _refresh_consent(self) -> None:
+        """Adopt what another process may have chosen in the file, which it may have made as well."""
+        if self._closed:
+            return
+        engine = self._engine
+        if engine is None and not self._settings.policy.silenced_by():
             engine = self._find_engine(makes=False)
         if engine is not None:
-            engine.look()
-        return engine
+            engine.refresh_consent()
 
     def _start_over(self) -> None:
         self._writer = Writer(self._write_soon, self._faults)
@@ -234,7 +232,10 @@ class Hosted:
     def _write_pending(self, patience: float) -> bool:
         """Write pending values, unless they are not to be kept; returns whether nothing waits any more."""
         engine = self._engine
-        if engine is None or not self._takes_values(engine):
+        if engine is None:
+            return True
+        engine.keep_rules(self._settings.policy.silenced_by())
+        if not engine.records_values:
             return True
         engine.write_pending(patience)
         if engine.has_pending:
@@ -243,18 +244,17 @@ class Hosted:
             engine.state.close()
         return True
 
-    def _answering_engine(self) -> Engine | None:
-        """The engine, if values are recorded and rounds answered, as far as known without the file."""
+    def _keep_rules(self) -> Engine | None:
+        """Enter the rules that silence the device; returns the engine, if values are recorded and rounds answered."""
         engine = self._engine
-        return engine if engine is not None and not self._closed and self._takes_values(engine) else None
-
-    def _takes_values(self, engine: Engine) -> bool:
-        engine.keep_rules(self._policy.silenced_by())
-        return records(engine.consent) and engine.plans.answers and not engine.silenced_by
+        if engine is None or self._closed:
+            return None
+        engine.keep_rules(self._settings.policy.silenced_by())
+        return engine if engine.records_values else None
 
     def _keep_running(self) -> None:
         """After `start`, see that the thread runs that sends, as soon as there is consent."""
-        if self._started and self._transport is not None and self._answering_engine() is not None:
+        if self._started and self._transport is not None and self._keep_rules() is not None:
             self._sender.start()
 
     def _send_soon(self) -> float:
@@ -263,12 +263,12 @@ class Hosted:
         if engine is None or transport is None:
             return LONGEST_SLEEP
         engine.send_due(transport, time.monotonic() + 60.0, early=False)
-        return engine.next_due() - self._clock()
+        return engine.next_due() - self._settings.clock()
 
     def _work_on_state(self) -> Engine | None:
         """Write pending values, then answer what is due; None where nothing is answered."""
-        self._look()
-        engine = self._answering_engine()
+        self._refresh_consent()
+        engine = self._keep_rules()
         if engine is not None:
             engine.write_pending(2.0)
             engine.answer_due()
@@ -313,7 +313,7 @@ class Hosted:
                 return
 
 
-def _absolute(state: str | os.PathLike[str]) -> str:
+def absolute(state: str | os.PathLike[str]) -> str:
     """The absolute path of the state file: the program may change its folder."""
     try:
         path = os.fsdecode(state)
@@ -324,12 +324,13 @@ def _absolute(state: str | os.PathLike[str]) -> str:
         raise StateError(f"{path}: the current folder is gone; give an absolute path.") from None
 
 
-def _tell_rules(state: str, clock: Callable[[], float], rules: tuple[str, ...]) -> None:
+def _tell_rules(settings: Settings, rules: tuple[str, ...]) -> None:
     """Enter the rules that silence the device, in a state file that exists and can be used."""
     from reticent.device.engine import Engine
 
-    if os.path.exists(state):
+    if os.path.exists(settings.state):
         with suppress(Exception):
-            engine = Engine(None, state, {}, None, clock, Faults())
+            as_it_is = replace(settings, plan=None, segment={}, default_consent=None, ask_again=True)
+            engine = Engine(as_it_is, Faults())
             with closing(engine.state):
                 engine.keep_rules(rules)

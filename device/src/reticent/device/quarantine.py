@@ -21,7 +21,15 @@ from contextlib import closing, suppress
 
 from reticent.device import consent, ledger, outbox, plans
 from reticent.device.prf import SECRET_BYTES, checksum
-from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES, has_misfits
+from reticent.device.schema import (
+    APPLICATION_ID,
+    TABLES,
+    DeviceRow,
+    check_layout,
+    create_tables,
+    device_row,
+    has_misfits,
+)
 from reticent.errors import ReticentError, StateError
 from reticent.frozen import frozen, replace
 
@@ -145,10 +153,7 @@ def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {LAYOUT}")
-        for table in TABLES.values():
-            connection.execute(table)
+        create_tables(connection)
         plan, round_seconds, now = identity.plan, identity.round_seconds, identity.current_round
         secret = os.urandom(SECRET_BYTES)
         connection.execute(
@@ -234,19 +239,20 @@ def check_header(path: str) -> None:
         )
     if not is_whole or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise BrokenError("not a database")
-    if int.from_bytes(header[60:64], "big") > LAYOUT:
-        raise StateError(f"{path}: written by a newer reticent; update this program.")
+    layout = int.from_bytes(header[60:64], "big")
+    check_layout(path, layout)
+    if layout < 1:
+        raise BrokenError("corrupt")
     if not {header[18], header[19]} <= {1, 2}:  # SQLite would open it, for reading only
         raise BrokenError("corrupt")
 
 
-def check_content(path: str, connection: sqlite3.Connection, identity: Identity | None) -> None:
-    """Read once all that is read later; raise where it is broken, or of another plan or round length."""
+def check_identity(connection: sqlite3.Connection) -> None:
+    """Raise where a database of any layout is broken, or its row about the device is."""
     [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
     if verdict != "ok":
         raise BrokenError("corrupt")
-    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not names >= TABLES.keys():
+    if "device" not in _tables_in(connection):
         raise BrokenError("tables are missing")
     row = connection.execute(
         "SELECT plan, round_seconds, secret, epoch, held, checksum FROM device"
@@ -258,29 +264,56 @@ def check_content(path: str, connection: sqlite3.Connection, identity: Identity 
         raise BrokenError("no valid secret")
     if not isinstance(epoch, int) or epoch < 0:
         raise BrokenError("no valid epoch")
-    if has_misfits(connection) or kept_checksum != checksum(secret, str(plan), round_seconds, epoch, held):
+    try:
+        is_whole = kept_checksum == checksum(secret, str(plan), round_seconds, epoch, held)
+    except (TypeError, ValueError):
+        is_whole = False
+    if not is_whole:
         raise BrokenError("corrupt")
-    try:  # read once what will be read later; SQLite's own check does not look into texts
+
+
+def _tables_in(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def check_content(path: str, connection: sqlite3.Connection, identity: Identity | None) -> None:
+    """Read once all that is read later; raise where it is broken, or of another plan or round length."""
+    check_identity(connection)
+    if not _tables_in(connection) >= TABLES.keys():
+        raise BrokenError("tables are missing")
+    if has_misfits(connection):
+        raise BrokenError("corrupt")
+    me = device_row(connection)
+    _check_texts(connection, me)
+    _check_owner(path, me, identity)
+
+
+def _check_texts(connection: sqlite3.Connection, me: DeviceRow) -> None:
+    """Read once what will be read later: SQLite's own check does not look into texts."""
+    try:
         plans.layouts(connection)
         ledger.entries(connection)
         ledger.epochs(connection)
-        outbox.waiting(connection, plan)
+        outbox.waiting(connection, me.plan)
         chosen = consent.read(connection)
         if not {chosen.choice, chosen.in_force} <= {None, *consent.CONSENTS}:
             raise BrokenError("corrupt")
         json.loads(chosen.questions or "{}")
-        if ledger.lifetime(connection) != held:
+        if ledger.lifetime(connection) != me.held:
             raise BrokenError("corrupt")
     except (ValueError, TypeError, ArithmeticError, LookupError, ReticentError):
         raise BrokenError("corrupt") from None
-    if identity and plan != identity.plan:
+
+
+def _check_owner(path: str, me: DeviceRow, identity: Identity | None) -> None:
+    if identity and me.plan != identity.plan:
         raise StateError(
-            f"{path}: holds the state of plan {plan!r}, not of {identity.plan!r}.\n"
+            f"{path}: holds the state of plan {me.plan!r}, not of {identity.plan!r}.\n"
             "  Hint: one state file serves one plan; give each its own."
         )
-    if identity and round_seconds != identity.round_seconds:
+    if identity and me.round_seconds != identity.round_seconds:
         raise StateError(
-            f"{path}: plan {plan!r} was taken up with rounds of {round_seconds} s, not "
+            f"{path}: plan {me.plan!r} was taken up with rounds of {me.round_seconds} s, not "
             f"{identity.round_seconds} s.\n"
             "  Hint: a round's number would no longer name one time; another round length needs another plan "
             "name and state file."

@@ -229,7 +229,7 @@ def read_receipt(connection: sqlite3.Connection) -> Receipt:
 
     me, layouts = device_row(connection), plans.layouts(connection)
     plan, newest = me.plan, plans.latest(connection)
-    asked = plans.parse(newest.text) if newest else None
+    asked = plans.parse_stored(newest.text) if newest else None
     reports = []
     for kept in outbox.select(connection, plan):
         report = kept.report

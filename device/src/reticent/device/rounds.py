@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_ROUNDS_AT_ONCE = 64  # how many missed rounds are answered at most, the latest ones
 
 
-class Rounds:
+class RoundsToAnswer:
     """Rounds of one state file. Only bits depend on a value: which rounds are answered, and when, never does."""
 
     def __init__(
@@ -182,7 +182,7 @@ class Rounds:
                 ledger.seal(connection)
             number = window.first + window.rounds
 
-    def wanted(self, connection: sqlite3.Connection, changes: totals.Changes) -> totals.Changes:
+    def wanted(self, connection: sqlite3.Connection, changes: totals.TotalChanges) -> totals.TotalChanges:
         """Without the values of rounds that are not picked: they stay out of the file."""
         if not changes:
             return changes

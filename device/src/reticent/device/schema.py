@@ -2,20 +2,28 @@
 The state file: one SQLite database per device and plan. Every column says what it holds and in which unit.
 
 Rounds are numbered as on the wire: floor(unix seconds / round length).
+
+A layout, once released, is opened by every later version. To change the tables, change `TABLES` and append to
+`STEPS` what makes the new layout of the one before; a released step is never changed. `PRAGMA user_version` is the
+number of the layout. The application id, the table `device` and its checksum stay as they are in every layout:
+they tell what is ours, and whether it is whole, before a step is run.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reticent.errors import StateError
 from reticent.frozen import frozen
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
 
 APPLICATION_ID = 0x72657469
 
-LAYOUT = 1  # the version of the tables below, kept as `user_version`
+STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = ()
+"""The first makes layout 2 of layout 1, the second layout 3 of layout 2, and so on."""
 
 TABLES = {
     "device": """
@@ -128,6 +136,46 @@ TABLES = {
             count       INTEGER NOT NULL        -- how often
         ) WITHOUT ROWID""",
 }
+
+
+class NewerStateError(StateError):
+    """The file has a layout that this version does not know; nothing in it was changed."""
+
+
+def known_layout() -> int:
+    """The number of the layout above."""
+    return 1 + len(STEPS)
+
+
+def layout_of(connection: sqlite3.Connection) -> int:
+    """The number of a file's layout."""
+    [(layout,)] = connection.execute("PRAGMA user_version")
+    return int(layout)
+
+
+def check_layout(path: str, layout: int) -> None:
+    """Raise `NewerStateError` for a layout that this version does not know."""
+    if layout > known_layout():
+        raise NewerStateError(
+            f"{path}: this file was written by a newer version of reticent (layout {layout}; this version knows "
+            f"{known_layout()}); nothing was changed.\n"
+            "  Hint: update reticent in this program."
+        )
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables of a new file, within the caller's transaction."""
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {known_layout()}")
+    for table in TABLES.values():
+        connection.execute(table)
+
+
+def run_missing_steps(connection: sqlite3.Connection) -> None:
+    """Bring a file of an older layout to this one, within the caller's transaction."""
+    for step in STEPS[layout_of(connection) - 1 :]:
+        step(connection)
+    connection.execute(f"PRAGMA user_version = {known_layout()}")
 
 
 @frozen()

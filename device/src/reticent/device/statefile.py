@@ -3,8 +3,10 @@ The state file: how it is opened, and how threads, processes and forks share it.
 
     absent or empty                       fresh: a new secret
     ours and whole                        opened; its mode is tightened to 0600
+    ours, whole, of an older layout       upgraded in place, in one transaction, then opened
     another program's file                StateError, untouched: neither its content nor its mode
-    another plan's, or a newer layout     StateError, untouched
+    another plan's, or a newer layout     StateError, untouched, also where it becomes newer while we run
+    an upgrade that fails                 StateError, untouched: never a new secret for want of a step
     locked, read-only, not a file         StateError
     ours and broken (corrupt, truncated,  quarantined: renamed beside, a new secret, a new epoch
     tables missing), or nothing but zeros
@@ -36,7 +38,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 
-from reticent.device.backlog import BusyError
+from reticent.device.backlog import StateBusyError
 from reticent.device.locks import LOCKS_FOLDERS, ProcessLock
 from reticent.device.quarantine import (
     COMPANIONS,
@@ -44,11 +46,12 @@ from reticent.device.quarantine import (
     Identity,
     check_content,
     check_header,
+    check_identity,
     folder_of,
     is_absent,
     make_file,
 )
-from reticent.device.schema import device_row
+from reticent.device.schema import check_layout, device_row, known_layout, layout_of, run_missing_steps
 from reticent.errors import StateError
 
 _CHECKPOINT_PAGES = 48  # pages of 4 kB in the log, at which it is copied into the file, with a sync
@@ -60,25 +63,26 @@ class StateFile:
     """
     One state file, shared by the threads of this process and by other processes.
 
-    `identity` is called when a file has to be made; None: it must exist, and nothing is ever replaced. `opened`
-    is called within a transaction each time the file was opened, also when it was found replaced in between,
-    with the faults to note: others could read the file, or it was made in place of one that is broken or gone.
-    `forked` is called in the child of a fork.
+    `identity` is called when a file has to be made; None: it must exist, and nothing is ever replaced.
+    `after_opening` is called within a transaction each time the file was opened, also when it was found replaced
+    in between, with the faults to note: others could read the file, or it was made in place of one that is broken or
+    gone.
+    `after_fork` is called in the child of a fork.
     """
 
     def __init__(
         self,
         path: str,
         identity: Callable[[], Identity] | None,
-        opened: Callable[[sqlite3.Connection, list[str]], None],
-        forked: Callable[[], None],
+        after_opening: Callable[[sqlite3.Connection, list[str]], None],
+        after_fork: Callable[[], None],
         patience: float = 2.0,
     ) -> None:
         self.path = path
         self.epoch: int | None = None
         self._identity = identity
-        self._opened = opened
-        self._forked = forked
+        self._after_opening = after_opening
+        self._after_fork = after_fork
         self._lock = threading.RLock()
         self._depth = 0
         self._connection: sqlite3.Connection | None = None
@@ -118,6 +122,7 @@ class StateFile:
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             try:  # BEGIN too: interrupted, it may have begun
                 connection.execute("BEGIN IMMEDIATE")
+                check_layout(self.path, layout_of(connection))
                 yield connection
                 self.epoch = device_row(connection).epoch
                 connection.execute("COMMIT")
@@ -133,6 +138,7 @@ class StateFile:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
             try:
                 connection.execute("BEGIN")
+                check_layout(self.path, layout_of(connection))
                 yield connection
             finally:
                 self._roll_back(connection)
@@ -182,17 +188,17 @@ class StateFile:
         """In a child. There is a connection where another thread held it for too long before the fork."""
         self._disconnect()
         self._pid = os.getpid()
-        self._forked()
+        self._after_fork()
 
     @contextmanager
     def _hold(self, patience: float) -> Iterator[sqlite3.Connection]:
         """The lock of this process, and a connection to the file that is at the path now."""
         if not self._lock.acquire(timeout=patience):
-            raise BusyError
+            raise StateBusyError
         self._depth += 1
         try:
             if self._closed or self._depth > 1:  # a signal handler, in the middle of another transaction
-                raise BusyError
+                raise StateBusyError
             if self._pid != os.getpid():  # a fork that Python's hooks did not see
                 self._start_over()
             if self._connection is not None and self._inode != _inode(self.path):
@@ -218,14 +224,16 @@ class StateFile:
             connection, notes = self._open(identity, patience)
         try:
             connection.execute("BEGIN IMMEDIATE")
-            self._opened(connection, notes)
+            self._after_opening(connection, notes)
             self.epoch = device_row(connection).epoch
             connection.execute("COMMIT")
             self._inode = _inode(self.path)
         except BaseException:
             connection.close()
             raise
-        self._log_to_wipe = True  # its last user may have died between an answer and the wiping
+        # Its last user may have died between an answer and the wiping; and an older version that meets an upgraded
+        # file looks into the file first, not into the log.
+        self._log_to_wipe = True
         return connection
 
     def _open(self, identity: Identity | None, patience: float) -> tuple[sqlite3.Connection, list[str]]:
@@ -242,8 +250,13 @@ class StateFile:
                 try:
                     # One picture: another process may take up a plan between two looks at the file.
                     connection.execute("BEGIN")
-                    check_content(path, connection, identity)
+                    layout = layout_of(connection)  # of the log too, which the header is not
+                    check_layout(path, layout)
+                    if layout == known_layout():
+                        check_content(path, connection, identity)
                     connection.execute("ROLLBACK")
+                    if layout < known_layout():
+                        _upgrade(path, connection, identity)
                 except BaseException:
                     connection.close()
                     raise
@@ -288,6 +301,31 @@ class StateFile:
             return
         with suppress(Exception):
             connection.close()
+
+
+def _upgrade(path: str, connection: sqlite3.Connection, identity: Identity | None) -> None:
+    """
+    Run the missing steps in one durable transaction: after a crash the file has the old layout or the new one.
+
+    A file that was broken before is quarantined like any other. One that was whole stays as it is where a step
+    fails: a new secret would cost privacy.
+    """
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("BEGIN IMMEDIATE")  # whoever closes the connection undoes it
+    check_identity(connection)
+    try:
+        run_missing_steps(connection)
+        check_content(path, connection, identity)
+    except StateError:
+        raise
+    except Exception as error:
+        momentary = _momentary(path, error)
+        raise momentary or StateError(
+            f"{path}: cannot be upgraded to layout {known_layout()} ({type(error).__name__}); nothing was changed.\n"
+            "  Hint: this is a fault of reticent: go back to the version before, and report it."
+        ) from error
+    connection.execute("COMMIT")
+    connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def _inode(path: str) -> tuple[int, int] | None:

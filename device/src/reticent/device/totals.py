@@ -16,17 +16,17 @@ Place = tuple[int, str]  # a round and a metric
 
 Mode = Literal["add", "set", "first"]  # added to the total, replaces it, or counts only where there is none
 
-Change = tuple[Value, Value, Mode]
+TotalChange = tuple[Value, Value, Mode]
 """An amount, the max_value of the total, and how to combine them."""
 
-Changes = dict[Place, Change]
+TotalChanges = dict[Place, TotalChange]
 
 
-def then(earlier: Change, later: Change) -> Change:
+def merge_changes(earlier: TotalChange, later: TotalChange) -> TotalChange:
     """
     Two changes as one.
 
-    >>> then((2, 10, "set"), (3, 10, "add")), then((2, 10, "first"), (3, 10, "first"))
+    >>> merge_changes((2, 10, "set"), (3, 10, "add")), merge_changes((2, 10, "first"), (3, 10, "first"))
     ((5, 10, 'set'), (2, 10, 'first'))
     """
     amount, max_value, mode = later
@@ -40,7 +40,7 @@ def then(earlier: Change, later: Change) -> Change:
     return total, max_value, earlier[2]
 
 
-def write(connection: sqlite3.Connection, changes: Changes) -> int:
+def write(connection: sqlite3.Connection, changes: TotalChanges) -> int:
     """Apply changes; returns how many were for an answered round. Those of paused rounds are dropped unnoted."""
     late = 0
     for (round_number, metric), change in changes.items():
@@ -58,7 +58,7 @@ def write(connection: sqlite3.Connection, changes: Changes) -> int:
         row = connection.execute(
             "SELECT value FROM totals WHERE round = ? AND metric = ?", (round_number, metric)
         ).fetchone()
-        total = then((_number(row[0]), 0, "set"), change)[0] if row else change[0]
+        total = merge_changes((_number(row[0]), 0, "set"), change)[0] if row else change[0]
         connection.execute(
             "INSERT OR REPLACE INTO totals (round, metric, value) VALUES (?, ?, ?)",
             (round_number, metric, str(total)),

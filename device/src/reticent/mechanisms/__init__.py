@@ -8,7 +8,14 @@ added with `add_mechanism`. Those of other authors, for comparison only, are in 
 from reticent.mechanisms.d_bit_flip import DBitFlip, Variant, bucket_window
 from reticent.mechanisms.grids import Buckets, Grid
 from reticent.mechanisms.hadamard_bit import HadamardBit, hadamard_sign
-from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Kind, Mechanism, Table, add_mechanism
+from reticent.mechanisms.mechanism import (
+    COHORTS,
+    MECHANISMS,
+    Mechanism,
+    MechanismKind,
+    MetricTable,
+    add_mechanism,
+)
 from reticent.mechanisms.one_bit_mean import OneBitMean
 from reticent.mechanisms.response import (
     SCALE,
@@ -34,12 +41,12 @@ __all__ = [
     "Flip",
     "Grid",
     "HadamardBit",
-    "Kind",
     "Mechanism",
+    "MechanismKind",
+    "MetricTable",
     "Number",
     "OneBitMean",
     "RandomizedResponse",
-    "Table",
     "Variant",
     "add_mechanism",
     "bucket_window",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from reticent.errors import ParameterError
 from reticent.frozen import freeze, frozen
 from reticent.mechanisms.grids import Buckets, Grid
-from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Mechanism, Table, Value
+from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Measured, Mechanism, MetricTable
 from reticent.mechanisms.response import SCALE, Number, RandomizedResponse
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class DBitFlip(Mechanism):
 
     @classmethod
     def from_table(
-        cls, table: Table, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
+        cls, table: MetricTable, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
     ) -> DBitFlip | None:
         """On the buckets of the plan's table, with its `bits` (1) and `variant` ("tight")."""
         width = table.integer("bits", 1, COHORTS) if "bits" in table else 1
@@ -205,7 +205,7 @@ class DBitFlip(Mechanism):
         """Each visit to a bucket changes one bit of either device, and a pattern has each bucket once."""
         return 2 * min(width, self.width) if self.width >= 2 else min(width, 2)
 
-    def extremes(self, cohort: int) -> tuple[Value, Value] | None:
+    def extremes(self, cohort: int) -> tuple[Measured, Measured] | None:
         """Two values: in the first two buckets of its window, or one inside and one outside."""
         window = self.rows_of(cohort)
         outside = next((bucket for bucket in range(len(self.buckets)) if bucket not in window), None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reticent.errors import ParameterError
 from reticent.frozen import freeze, frozen
 from reticent.mechanisms.grids import Buckets, Grid
-from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Mechanism, Table
+from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Mechanism, MetricTable
 from reticent.mechanisms.response import SCALE, Channel, Flip, Number, RandomizedResponse
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class HadamardBit(Mechanism):
 
     @classmethod
     def from_table(
-        cls, table: Table, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
+        cls, table: MetricTable, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
     ) -> HadamardBit | None:
         """On the buckets of the plan's table."""
         return cls(epsilon, scale) if epsilon and isinstance(scale, Buckets) else None

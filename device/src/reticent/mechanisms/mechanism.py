@@ -29,11 +29,11 @@ It is drawn from the device's secret, never from a value, and is the same for ev
 in every round: it reveals 8 bits about the device's identity to the collector, forever, and no more.
 """
 
-Kind = Literal["mean", "histogram"]
-Value = int | Fraction | None  # what a device has measured, exactly; None: nothing
+MechanismKind = Literal["mean", "histogram"]
+Measured = int | Fraction | None  # what a device has measured, exactly; None: nothing
 
 
-class Table(Protocol):
+class MetricTable(Protocol):
     """What `Mechanism.from_table` reads its own keys of a plan with; each notes a problem and gives None."""
 
     def __contains__(self, key: str) -> bool: ...
@@ -60,7 +60,7 @@ class Mechanism(ABC):
     __slots__ = ()
 
     name: ClassVar[str]  #: As plans call it
-    kind: ClassVar[Kind]  #: What is asked about the counter
+    kind: ClassVar[MechanismKind]  #: What is asked about the counter
     keys: ClassVar[tuple[str, ...]] = ()  #: The keys of a plan's table that this mechanism alone understands
 
     response: RandomizedResponse  #: The coin behind each answer bit
@@ -72,7 +72,7 @@ class Mechanism(ABC):
     @classmethod
     @abstractmethod
     def from_table(
-        cls, table: Table, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
+        cls, table: MetricTable, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
     ) -> Self | None:
         """
         The mechanism that a plan's table asks for; None after a problem was noted.
@@ -150,7 +150,7 @@ class Mechanism(ABC):
         """Whether the answer's meaning depends on the device's cohort."""
         return False
 
-    def memo_class(self, value: Value, alpha: int, cohort: int = 0) -> int:
+    def memo_class(self, value: Measured, alpha: int, cohort: int = 0) -> int:
         """The remembered answer for a value in range."""
         if self.grid is not None:
             return self.grid.cell(value or 0, alpha)
@@ -186,7 +186,7 @@ class Mechanism(ABC):
         """
         return self.bits * width
 
-    def extremes(self, cohort: int) -> tuple[Value, Value] | None:
+    def extremes(self, cohort: int) -> tuple[Measured, Measured] | None:
         """
         Two values whose answers differ most for a device of this cohort; None where all values answer alike.
 
@@ -276,7 +276,7 @@ def _coverage(mechanism: Mechanism) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _farthest(mechanism: Mechanism, cohort: int) -> tuple[Value, Value] | None:
+def _farthest(mechanism: Mechanism, cohort: int) -> tuple[Measured, Measured] | None:
     """The bucket likeliest to answer 1 in the first bit, and the one whose answers differ most from its."""
     buckets = mechanism.buckets or ()
     laws = [

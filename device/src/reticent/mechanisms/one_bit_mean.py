@@ -10,7 +10,7 @@ from typing import Any
 from reticent.errors import ParameterError
 from reticent.frozen import freeze, frozen
 from reticent.mechanisms.grids import Buckets, Grid
-from reticent.mechanisms.mechanism import Mechanism, Table
+from reticent.mechanisms.mechanism import Mechanism, MetricTable
 from reticent.mechanisms.response import SCALE, Number, RandomizedResponse
 
 MANY_STEPS = 20
@@ -61,7 +61,7 @@ class OneBitMean(Mechanism):
 
     @classmethod
     def from_table(
-        cls, table: Table, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
+        cls, table: MetricTable, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
     ) -> OneBitMean | None:
         """On the grid of the plan's table."""
         return cls(epsilon, grid=scale) if epsilon and isinstance(scale, Grid) else None

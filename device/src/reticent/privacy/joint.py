@@ -17,12 +17,16 @@ from reticent.mechanisms import Flip, Mechanism, Number, exact
 from reticent.privacy.loss import bit_loss, loss_per_round
 from reticent.privacy.rounding import compose, decimal, precise, upward
 
-Rounds = Literal["one", "all"]
+OneOrAllRounds = Literal["one", "all"]
 MOST_SUBSETS = 256  # most subsets of a group of unlike counters for which the loss is computed one by one
 
 
 def joint_limit_loss(
-    mechanisms: Sequence[Mechanism], flips: Sequence[Flip], max_total: Number, *, rounds: Rounds = "one"
+    mechanisms: Sequence[Mechanism],
+    flips: Sequence[Flip],
+    max_total: Number,
+    *,
+    rounds: OneOrAllRounds = "one",
 ) -> float:
     """
     What t means lose together when their values add up to `max_total` at most (Theorem 7, exact).
@@ -75,7 +79,7 @@ def joint_limit_loss(
 
 
 @precise
-def paper_joint_limit_loss(mechanism: Mechanism, flip: Flip, *, rounds: Rounds = "one") -> float:
+def paper_joint_limit_loss(mechanism: Mechanism, flip: Flip, *, rounds: OneOrAllRounds = "one") -> float:
     """
     τ + e^τ - 1: the paper's bound for any number of counters like this one whose values add up to m.
 
@@ -89,7 +93,7 @@ def paper_joint_limit_loss(mechanism: Mechanism, flip: Flip, *, rounds: Rounds =
     return upward(tau + tau.exp() - 1)
 
 
-def _single_loss(mechanism: Mechanism, flip: Flip, rounds: Rounds) -> Decimal:
+def _single_loss(mechanism: Mechanism, flip: Flip, rounds: OneOrAllRounds) -> Decimal:
     if rounds not in ("one", "all"):
         raise ParameterError("rounds", '"one" or "all"', repr(rounds))
     return bit_loss(mechanism.epsilon, flip.probability if rounds == "one" else Fraction(0))

@@ -14,14 +14,14 @@ _RELATIVE = Fraction(1, 10**60)
 _ABSOLUTE = Fraction(1, 10**80)
 
 Arguments = ParamSpec("Arguments")
-Answer = TypeVar("Answer")
+AResult = TypeVar("AResult")
 
 
-def precise(function: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
+def precise(function: Callable[Arguments, AResult]) -> Callable[Arguments, AResult]:
     """A function whose `Decimal` arithmetic has 100 digits, whatever the caller's context says."""
 
     @wraps(function)
-    def inner(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+    def inner(*args: Arguments.args, **kwargs: Arguments.kwargs) -> AResult:
         with localcontext(_DIGITS):
             return function(*args, **kwargs)
 

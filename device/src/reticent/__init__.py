@@ -24,15 +24,9 @@ if TYPE_CHECKING:
     from reticent.errors import ParameterError, PlanError, ReportError, ReticentError, StateError
     from reticent.plan import Metric, Plan
     from reticent.reports import Report
-    from reticent_collector.counts import HistogramCounts, MeanCounts, count_reports
-    from reticent_collector.estimates import Estimate, HistogramEstimate, estimate
 
 __all__ = [
     "Device",
-    "Estimate",
-    "HistogramCounts",
-    "HistogramEstimate",
-    "MeanCounts",
     "Metric",
     "ParameterError",
     "Plan",
@@ -43,8 +37,6 @@ __all__ = [
     "ReportError",
     "ReticentError",
     "StateError",
-    "count_reports",
-    "estimate",
 ]
 
 
@@ -63,10 +55,8 @@ def imported_when_used(package: str, modules: dict[str, str]) -> Callable[[str],
 __getattr__ = imported_when_used(
     "reticent",
     {
-        "counts": "HistogramCounts MeanCounts count_reports",
         "device": "Device Policy Receipt",
         "errors": "ParameterError PlanError ReportError ReticentError StateError",
-        "estimates": "Estimate HistogramEstimate estimate",
         "plan": "Metric Plan",
         "reports": "Report",
     },

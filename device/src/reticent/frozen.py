@@ -39,11 +39,11 @@ def frozen(*hidden: str) -> Callable[[AClass], AClass]:
     def decorated(owner: AClass) -> AClass:
         kinds = {name: kind for name, kind in owner.__annotations__.items() if "ClassVar" not in kind}
         defaults = {name: vars(owner)[name] for name in kinds if name in vars(owner)}
-        shown = tuple(name for name in kinds if name not in hidden)
-        key: Callable[[object], object] = attrgetter(*shown) if shown else repr
+        compared = tuple(name for name in kinds if name not in hidden)
+        key: Callable[[object], object] = attrgetter(*compared) if compared else repr
 
         def __repr__(self: object) -> str:  # noqa: N807
-            return f"{owner.__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+            return f"{owner.__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in compared)})"
 
         def __eq__(self: object, other: object) -> bool:  # noqa: N807
             return key(self) == key(other) if type(other) is owner else NotImplemented

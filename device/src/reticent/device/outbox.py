@@ -198,9 +198,8 @@ def send_due(
 
     `early`: also untried reports that would be spread over the round; a retry always waits for its time.
     """
-    from reticent.reports import to_json
-
-    now, waiting = clock(), []
+    now = clock()
+    waiting = []
     with state.view() as connection:
         me = device_row(connection)
         if _may_send(connection):
@@ -217,53 +216,72 @@ def send_due(
         timeout = min(deadline - time.monotonic(), LONGEST_SEND)
         if timeout <= 0:
             break
-        key = kept.report.round, kept.report.id
         # From before the claim until the bytes are sent: taking consent back waits for it.
         with consent.sending(state.path) as is_free:
             # Claimed on disk before a byte leaves: no other process sends it now, and after a crash the
             # receipt lists what may have been sent.
             with state.transaction(durable=True, patience=2.0) as connection:
-                claimed = is_free and _may_send(connection)
-                if claimed:
-                    cursor = connection.execute(
-                        "UPDATE reports SET told = 1, attempts = attempts + 1, next_try = ?"
-                        " WHERE round = ? AND id = ? AND state = 'waiting' AND attempts = ?",
-                        (clock() + 2 * LONGEST_SEND, *key, kept.attempts),
-                    )
-                    claimed = cursor.rowcount == 1
+                claimed = is_free and _claim(connection, kept, clock())
             if not claimed:
                 continue
-            outcome: Outcome = Retry(fault="transport")
-            try:  # a transport of the host's own may raise and return anything
-                answer = transport.send(to_json(kept.report), timeout)
-                if isinstance(answer, Accepted | Rejected | Retry):
-                    outcome = answer
-                else:
-                    faults.add("transport")
-            except Exception:
-                faults.add("transport")
+            outcome = _send(transport, kept.report, timeout, faults)
         with state.transaction(patience=2.0) as connection:
-            if isinstance(outcome, Retry):
-                result = outcome.fault or "retry"
-                connection.execute(
-                    "UPDATE reports SET next_try = ? WHERE round = ? AND id = ? AND state = 'waiting'",
-                    (clock() + _back_off(kept.attempts, me.round_seconds, outcome.after), *key),
-                )
-            else:
-                result = "accepted" if isinstance(outcome, Accepted) else "rejected"
-                code = outcome.code if isinstance(outcome, Rejected) else ""
-                # What another attempt has brought there stays accepted.
-                connection.execute(
-                    "UPDATE reports SET state = ?, code = ? WHERE round = ? AND id = ? AND state != 'accepted'",
-                    (result, code, *key),
-                )
-            connection.execute(
-                "INSERT INTO attempts VALUES (?, 1, ?)"
-                " ON CONFLICT (outcome) DO UPDATE SET count = count + 1, latest = excluded.latest",
-                (result, clock()),
-            )
-        accepted += isinstance(outcome, Accepted)
+            _settle(connection, kept, outcome, clock(), me.round_seconds)
+        if isinstance(outcome, Accepted):
+            accepted += 1
     return accepted
+
+
+def _claim(connection: sqlite3.Connection, kept: StoredReport, now: float) -> bool:
+    """Enter that a report is being sent; False where it may not be, or another process was first."""
+    if not _may_send(connection):
+        return False
+    claimed = connection.execute(
+        "UPDATE reports SET told = 1, attempts = attempts + 1, next_try = ?"
+        " WHERE round = ? AND id = ? AND state = 'waiting' AND attempts = ?",
+        (now + 2 * LONGEST_SEND, kept.report.round, kept.report.id, kept.attempts),
+    )
+    return claimed.rowcount == 1
+
+
+def _send(transport: Transport, report: Report, timeout: float, faults: Faults) -> Outcome:
+    """What came of sending; a transport of the host's own may raise and return anything."""
+    from reticent.reports import to_json
+
+    try:
+        outcome = transport.send(to_json(report), timeout)
+        if isinstance(outcome, Accepted | Rejected | Retry):
+            return outcome
+    except Exception:  # noqa: S110  (noted below)
+        pass
+    faults.add("transport")
+    return Retry(fault="transport")
+
+
+def _settle(
+    connection: sqlite3.Connection, kept: StoredReport, outcome: Outcome, now: float, round_seconds: int
+) -> None:
+    """Enter what came of sending a report."""
+    key = (kept.report.round, kept.report.id)
+    if isinstance(outcome, Retry):
+        result = outcome.fault or "retry"
+        connection.execute(
+            "UPDATE reports SET next_try = ? WHERE round = ? AND id = ? AND state = 'waiting'",
+            (now + _back_off(kept.attempts, round_seconds, outcome.after), *key),
+        )
+    else:
+        result = "accepted" if isinstance(outcome, Accepted) else "rejected"
+        code = outcome.code if isinstance(outcome, Rejected) else ""
+        # What another attempt has brought there stays accepted.
+        connection.execute(
+            "UPDATE reports SET state = ?, code = ? WHERE round = ? AND id = ? AND state != 'accepted'",
+            (result, code, *key),
+        )
+    connection.execute(
+        "INSERT INTO attempts VALUES (?, 1, ?)"
+        " ON CONFLICT (outcome) DO UPDATE SET count = count + 1, latest = excluded.latest",
+        (result, now),
+    )
 
 
 def _may_send(connection: sqlite3.Connection) -> bool:

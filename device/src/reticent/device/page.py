@@ -68,9 +68,9 @@ def cards(entries: Iterable[tuple[object, str, Sequence[object]]]) -> Safe:
     """Boxes side by side, each with a heading, optional bits, and lines of text."""
     boxes = []
     for heading, bits, lines in entries:
-        shown = f'<p class="bits">{safe(bits)}</p>' if bits else ""
+        of_bits = f'<p class="bits">{safe(bits)}</p>' if bits else ""
         text = "".join(f"<p>{safe(line)}</p>" for line in lines)
-        boxes.append(f'<article class="card"><h3>{safe(heading)}</h3>{shown}{text}</article>')
+        boxes.append(f'<article class="card"><h3>{safe(heading)}</h3>{of_bits}{text}</article>')
     return Safe(f'<div class="cards">{"".join(boxes)}</div>')
 
 

@@ -108,8 +108,9 @@ class Receipt:
         here = sum(told.state == "local" for told in self.reports)
         here += sum(past.reports for past in self.earlier if past.state == "local")
         count = len(self.reports) + sum(past.reports for past in self.earlier) - here
-        title = f"Receipt for plan {self.plan}: {count} report{'s' * (count != 1)}"
-        return f"{title}, and {here} that stay{'s' * (here == 1)} on this device" if here else title
+        title = f"Receipt for plan {self.plan}: {count} {'report' if count == 1 else 'reports'}"
+        stay = "stays" if here == 1 else "stay"
+        return f"{title}, and {here} that {stay} on this device" if here else title
 
     @property
     def _meaning(self) -> str:
@@ -119,7 +120,7 @@ class Receipt:
         if not held:
             return privacy.CLAIMS["spent"].says(self.total_loss)
         answered = sum(window.round is not None for window in held)
-        count = f"{answered:,} of the {len(held):,} window{'s' * (len(held) > 1)} it held"
+        count = f"{answered:,} of the {len(held):,} {'window' if len(held) == 1 else 'windows'} it held"
         of_windows = f"This file answered {count}. {privacy.CLAIMS['answered'].says(self.windows_loss)}"
         remembered = privacy.compose(entry.loss for entry in self.losses)
         return of_windows + (f" {privacy.CLAIMS['spent'].says(remembered)}" if self.losses else "")
@@ -170,7 +171,7 @@ class Receipt:
         from reticent.html import folded, note, page, table
 
         latest, earlier = self.reports[-_SHOWN:], self.reports[:-_SHOWN]
-        unfolding = f"{len(earlier)} earlier report{'s' * (len(earlier) > 1)}"
+        unfolding = f"{len(earlier)} earlier {'report' if len(earlier) == 1 else 'reports'}"
         together = privacy.printed(self.total_loss), privacy.printed(self.total_lifetime)
         losses = []
         for entry in self.losses:

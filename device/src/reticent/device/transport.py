@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from reticent.errors import ParameterError
 from reticent.frozen import frozen
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
 _TEMPORARY = {
     401: "wrong-key",
@@ -90,51 +93,13 @@ class HttpTransport:
     """
 
     def __init__(self, endpoint: str, key: str | None = None) -> None:
-        from urllib.parse import urlsplit
-
-        try:
-            parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
-            host, port = parts.hostname or "", parts.port
-        except (ValueError, TypeError):
-            parts, host, port = urlsplit(""), "?", None
-        # Neither what may hold a password or a key, nor anything else of an address that is not understood.
-        shown = f"{parts.scheme}://{host}" if parts.scheme else f"{host or 'nothing'} without https://"
-        if host and not _is_host(host):
-            shown = "an invalid host name"
-        if (
-            not _is_host(host)
-            or parts.scheme not in ("https", "http")
-            or parts.query
-            or parts.fragment
-            or "@" in parts.netloc
-            or port == 0
-            or not re.fullmatch(r"[!-~]*", parts.path)
-        ):
-            raise ParameterError(
-                "endpoint",
-                "an address such as https://telemetry.example.org",
-                shown,
-                "no user, query or #, no port 0, and nothing but printable ASCII in the path",
-            )
-        if parts.scheme == "http" and not is_loopback(host):
-            hint = "plain http:// is for a collector on this machine only"
-            raise ParameterError("endpoint", "an https:// address", shown, hint)
-        if key is not None and not isinstance(key, str):
-            raise ParameterError("key", "a text", type(key).__name__)
-        if key is not None and not re.fullmatch(r"[!-~]{1,512}", key):
-            problems = {
-                "nothing": not key,
-                "a line break in it": "\n" in key or "\r" in key,
-                "a space in it": any(map(str.isspace, key)),
-                f"{len(key)} characters": len(key) > 512,
-                "a character that is not printable ASCII": True,
-            }
-            problem = next(name for name, is_so in problems.items() if is_so)
-            hint = "a file or a variable often ends with a line break: strip it"
-            raise ParameterError("key", "1 to 512 printable ASCII characters without spaces", problem, hint)
-        self._secure = parts.scheme == "https"
-        self._host, self._port = host, port
-        self._path = parts.path.rstrip("/") + "/v1/reports"
+        address = _read_endpoint(endpoint)
+        if key is not None:
+            _check_key(key)
+        self._secure = address.scheme == "https"
+        self._host = address.hostname or ""
+        self._port = address.port
+        self._path = address.path.rstrip("/") + "/v1/reports"
         self._headers = {"Content-Type": "application/json"}
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -182,6 +147,62 @@ def outcome(status: int, retry_after: str | None, content: bytes) -> Outcome:
 def in_words(result: str) -> str:
     """The outcome of sending a report, with its reason."""
     return f"{result}: {_REASONS[result]}" if result in _REASONS else result
+
+
+def _read_endpoint(endpoint: str) -> SplitResult:
+    """The parts of an address; raises `ParameterError` where reports cannot be sent there."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
+        host = parts.hostname or ""
+        port = parts.port
+    except (ValueError, TypeError):
+        parts = urlsplit("")
+        host = "?"
+        port = None
+    # Neither what may hold a password or a key, nor anything else of an address that is not understood.
+    quoted = f"{parts.scheme}://{host}" if parts.scheme else f"{host or 'nothing'} without https://"
+    if host and not _is_host(host):
+        quoted = "an invalid host name"
+    if (
+        not _is_host(host)
+        or parts.scheme not in ("https", "http")
+        or parts.query
+        or parts.fragment
+        or "@" in parts.netloc
+        or port == 0
+        or not re.fullmatch(r"[!-~]*", parts.path)
+    ):
+        raise ParameterError(
+            "endpoint",
+            "an address such as https://telemetry.example.org",
+            quoted,
+            "no user, query or #, no port 0, and nothing but printable ASCII in the path",
+        )
+    if parts.scheme == "http" and not is_loopback(host):
+        hint = "plain http:// is for a collector on this machine only"
+        raise ParameterError("endpoint", "an https:// address", quoted, hint)
+    return parts
+
+
+def _check_key(key: object) -> None:
+    """Raise `ParameterError`, which never quotes the key, unless it can stand in a header."""
+    if not isinstance(key, str):
+        raise ParameterError("key", "a text", type(key).__name__)
+    if re.fullmatch(r"[!-~]{1,512}", key):
+        return
+    problem = "a character that is not printable ASCII"
+    if not key:
+        problem = "nothing"
+    elif "\n" in key or "\r" in key:
+        problem = "a line break in it"
+    elif any(map(str.isspace, key)):
+        problem = "a space in it"
+    elif len(key) > 512:
+        problem = f"{len(key)} characters"
+    hint = "a file or a variable often ends with a line break: strip it"
+    raise ParameterError("key", "1 to 512 printable ASCII characters without spaces", problem, hint)
 
 
 def _is_host(host: str) -> bool:

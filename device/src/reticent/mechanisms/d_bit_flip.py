@@ -145,7 +145,7 @@ class DBitFlip(Mechanism):
     @property
     def title(self) -> str:
         """The name, the bits and the variant."""
-        return f"{self.name}, {self.width} bit{'s' * (self.width > 1)}, {self.variant}"
+        return f"{self.name}, {self.width} {'bit' if self.width == 1 else 'bits'}, {self.variant}"
 
     @property
     def bits(self) -> int:

@@ -43,8 +43,8 @@ def exact(number: Number, name: str = "number") -> Fraction:
         return Fraction(number)
     except (ValueError, ArithmeticError, TypeError):
         text = repr(number)
-        shown = text if len(text) <= 40 else text[:37] + "..."
-        raise ParameterError(name, "a finite number of sensible size", shown) from None
+        quoted = text if len(text) <= 40 else text[:37] + "..."
+        raise ParameterError(name, "a finite number of sensible size", quoted) from None
 
 
 def whole_if_possible(number: Fraction) -> int | Fraction:

@@ -71,9 +71,9 @@ class PrivacyCard:
         """The claims that the card shows, by id, each with its column heading."""
         from reticent.privacy import CLAIMS
 
-        shown = LOSSES if self.window is None else ("window", "any_history")
+        claims = LOSSES if self.window is None else ("window", "any_history")
         return {
-            name: CLAIMS[name].title + (f", {self.time}" if name == "any_history" else "") for name in shown
+            name: CLAIMS[name].title + (f", {self.time}" if name == "any_history" else "") for name in claims
         }
 
     def figures(self, losses: Losses | GroupLosses) -> list[str]:
@@ -104,7 +104,7 @@ def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
     in one round differ in one window. Over all rounds without end there is no bound: windows add up.
     """
     length = -(-_YEAR_SECONDS // plan.round_seconds) if rounds is None else rounds
-    time = "1 year" if rounds is None else f"{length:,} round{'s' * (length > 1)}"
+    time = "1 year" if rounds is None else f"{length:,} {'round' if length == 1 else 'rounds'}"
     if plan.answers.sampled:
         return _sampled_card(plan, length, time)
     of_metric = {metric.name: losses(metric.mechanism, metric.flip, length) for metric in plan.metrics}
@@ -189,7 +189,7 @@ def plan_html(plan: Plan) -> Safe:
     from reticent.html import note, page, table, under
     from reticent.privacy import MEANING, NOT_COVERED
 
-    report = f"one report of {plan.bits} bit{'s' * (plan.bits > 1)} every {duration(plan.round_seconds)}"
+    report = f"one report of {plan.bits} {'bit' if plan.bits == 1 else 'bits'} every {duration(plan.round_seconds)}"
     rows = []
     for metric in plan.metrics:
         parts, top = len(metric.mechanism.points) - 1, f"{_number(metric.max_value)} {metric.unit}".strip()

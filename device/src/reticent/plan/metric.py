@@ -75,8 +75,8 @@ class Metric:
     @property
     def bucket_labels(self) -> tuple[str, ...]:
         """The label of each bucket, in order; empty for a bucket between two numbers, and for a mean."""
-        ranges = self.labels or ("",) * (self.mechanism.intervals - self.absent)
-        return (*ranges, *[ABSENT] * self.absent)
+        last = (ABSENT,) if self.absent else ()
+        return (*(self.labels or ("",) * (self.mechanism.intervals - len(last))), *last)
 
     @property
     def bits(self) -> int:
@@ -92,7 +92,9 @@ class Metric:
         """The possible answers, for people; `top` is the top of the range with its unit."""
         if self.labels:
             return ", ".join(self.labels)
-        return "yes or no" if self.is_flag else f"0 to {top}{', or absent' * self.absent}"
+        if self.is_flag:
+            return "yes or no"
+        return f"0 to {top}, or absent" if self.absent else f"0 to {top}"
 
     @cached_property
     def digest(self) -> bytes:

@@ -290,11 +290,11 @@ class TomlTable:
         """Note that a key holds something else than expected."""
         value = self._content.get(key)
         try:
-            shown = f'"{value}"' if isinstance(value, str) else str(value)
+            quoted = f'"{value}"' if isinstance(value, str) else str(value)
         except (RecursionError, ValueError):  # nested too deeply, or a number of thousands of digits
-            shown = "something too large to quote"
-        shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        self.problem(key, rule, f"expected {expected}, got {shown}.", hint)
+            quoted = "something too large to quote"
+        quoted = quoted if len(quoted) <= 60 else quoted[:57] + "..."
+        self.problem(key, rule, f"expected {expected}, got {quoted}.", hint)
 
     def get(self, key: str) -> object:
         """What stands at a key, or None."""

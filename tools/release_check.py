@@ -141,7 +141,18 @@ def together(built: dict[str, Built], folder: Path, version: str) -> Environment
 def tests(environment: Environment) -> None:
     """Run the repository's tests, and the examples in the docstrings of the wheels, on what is installed."""
     environment.install(*PINNED, "--group", f"{ROOT / 'pyproject.toml'}:dev", ROOT / "paper")
-    pytest = ["-m", "pytest", "-m", "not soak", "-n", "auto", "--dist", "worksteal", "-p", "tools.installed_copy"]
+    pytest = [
+        "-m",
+        "pytest",
+        "-m",
+        "not soak",
+        "-n",
+        "auto",
+        "--dist",
+        "worksteal",
+        "-p",
+        "tools.installed_copy",
+    ]
     # Not the houses' src: with importlib, pytest would import a module of it by its name and leave it there.
     folders = ["./tests", "./spec", "./device-js", *(f"./{house}/tests" for house in HOUSES)]
     environment.run(*pytest, "--pyargs", *folders, *map(package, HOUSES), folder=ROOT)

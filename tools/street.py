@@ -215,9 +215,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             kept_out.update(id(part) for part in node.values)
-            yield "".join(
-                str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
-            )
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in kept_out:
             yield node.value
 
@@ -362,7 +360,9 @@ def details(street: Street) -> str:
 def main(arguments: list[str]) -> None:
     """Print the numbers of this tree, beside those of an older one when it is named."""
     parser = argparse.ArgumentParser(description="The shape of the code in numbers.")
-    parser.add_argument("--ref", help="a commit to stand beside, such as 33b1a23: one package, before the houses")
+    parser.add_argument(
+        "--ref", help="a commit to stand beside, such as 33b1a23: one package, before the houses"
+    )
     parser.add_argument("--json", action="store_true", help="all of it, with the places, as JSON")
     options = parser.parse_args(arguments)
     columns = {"before": measure_ref(options.ref)} if options.ref else {}

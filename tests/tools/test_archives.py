@@ -61,9 +61,19 @@ def test_each_fault_of_the_metadata_is_named(archives: ModuleType, tmp_path: Pat
     ]
 
 
-def test_houses_of_another_version_are_named_and_no_other_package(archives: ModuleType, tmp_path: Path) -> None:
-    lines = ["reticent==1.2.0", "reticent-collector>=1.2.0", "click>=8.1", "reticent-lab==1.1.0; extra == 'lab'"]
-    headers = ["Version: 1.2.0", *(f"Requires-Dist: {line}" for line in (*lines, "reticent-collector-views==3"))]
+def test_houses_of_another_version_are_named_and_no_other_package(
+    archives: ModuleType, tmp_path: Path
+) -> None:
+    lines = [
+        "reticent==1.2.0",
+        "reticent-collector>=1.2.0",
+        "click>=8.1",
+        "reticent-lab==1.1.0; extra == 'lab'",
+    ]
+    headers = [
+        "Version: 1.2.0",
+        *(f"Requires-Dist: {line}" for line in (*lines, "reticent-collector-views==3")),
+    ]
     made = wheel(tmp_path / "a.whl", "A page.", *headers, name="reticent-lake")
     assert archives.metadata_problems(made, "1.2.0") == [
         "the wheel requires reticent-collector>=1.2.0, not reticent-collector==1.2.0",

@@ -166,7 +166,9 @@ def test_the_image_has_every_house_that_its_houses_ask_for() -> None:
         projects[project["name"]] = each[1]
         extras = project.get("optional-dependencies", {})
         assert set((each[2] or "").split(",")) - {""} <= set(extras)
-        required |= {word.partition("==")[0] for word in project["dependencies"] if word.startswith("reticent")}
+        required |= {
+            word.partition("==")[0] for word in project["dependencies"] if word.startswith("reticent")
+        }
     assert set(projects) == {"reticent", "reticent-collector", "reticent-lake"}
     assert required <= set(projects)
     for house in projects.values():

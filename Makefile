@@ -61,7 +61,7 @@ bench-peers: $(READY)  ## reticent beside other libraries, in an environment of 
 	$(BIN)/python benchmarks/peers/run.py $(ARGS)
 
 reproduce: $(READY)  ## the experiments of the paper, in build/reproduction; ARGS="fig4 --out fig4" for one
-	@$(BIN)/python -m paper $(or $(ARGS),all --out build/reproduction)
+	@$(BIN)/python -m reticent_paper $(or $(ARGS),all --out build/reproduction)
 
 scale: $(READY)  ## 100 million reports through relay, collector and lake, sealed by DuckDB and Spark; within an hour
 	$(BIN)/python -m benchmarks.whole $(ARGS)
@@ -75,13 +75,13 @@ test-minimal: $(MINIMAL)/.ready browser  ## the fast tests with the oldest versi
 test-versions: $(READY)  ## other versions of OpenTelemetry and PySpark; ARGS="spark-3.5" for one
 	$(BIN)/python tools/test_versions.py $(ARGS)
 
-lock-minimal:  ## those oldest versions, found anew after a bound has changed
+lock-minimal:  ## those oldest versions, found again after a bound has changed
 	$(PYTHON) tools/lock_minimal.py
 
 audit-dependencies:  ## known vulnerabilities in the pinned versions; asks pypi.org
 	@$(PYTHON) tools/audit_dependencies.py
 
-release-check:  ## build, install and try what would be released; ARGS=--quick leaves out the tests
+release-check:  ## build, install and try the packages that would be released; ARGS=--quick leaves out the tests
 	@$(PYTHON) tools/release_check.py $(ARGS)
 
 clean:

@@ -27,6 +27,7 @@ def test_the_public_names_are_sorted_complete_and_there() -> None:
         "reticent.testing",
         "reticent_collector.http",
         "reticent_collector.stores",
+        "reticent_collector.testing",
     ],
 )
 def test_every_name_of_a_package_that_imports_late_is_there(package: str) -> None:

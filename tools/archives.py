@@ -1,4 +1,4 @@
-"""What a wheel and an sdist must hold, and must not."""
+"""What the wheel and the sdist of a house must hold, and must not."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from email.parser import Parser
 from pathlib import Path
 
-NOT_SHIPPED = (".ci/", ".github/", ".gitignore")  # of the repository, not of the package
 LEGAL = ("LICENSE", "NOTICE")
+SHIPPED = ("src/", "tests/", "README.md", "pyproject.toml", *LEGAL)
+ADDED = {"PKG-INFO", ".gitignore"}  # by the build
+OWN = re.compile(r"reticent(-\w+)?\b(?!-)")
 RELATIVE = re.compile(r"\]\((?!https?://|#)[^)]*\)")
 
 
@@ -26,17 +28,17 @@ def in_sdist(sdist: Path) -> set[str]:
         return {member.name.partition("/")[2] for member in archive if member.isfile()}
 
 
-def wheel_problems(found: set[str], modules: Iterable[str]) -> list[str]:
+def wheel_problems(found: set[str], tracked: Iterable[str]) -> list[str]:
     """
-    How the files of a wheel differ from `modules`, the files under src, and its dist-info.
+    How the files of a wheel differ from those under src among `tracked`, the house's, and its dist-info.
 
     >>> legal = {f"reticent-1.dist-info/licenses/{name}" for name in LEGAL}
-    >>> wheel_problems({"reticent/a.py", "reticent/py.typed"} | legal, ["reticent/a.py", "reticent/py.typed"])
+    >>> wheel_problems({"reticent/a.py", "reticent/py.typed"} | legal, ["src/reticent/a.py", "src/reticent/py.typed"])
     []
-    >>> wheel_problems({"reticent/a.py", "tests/b.py"} | legal, ["reticent/a.py", "reticent/c.html"])
+    >>> wheel_problems({"reticent/a.py", "tests/b.py"} | legal, ["src/reticent/a.py", "src/reticent/c.html"])
     ['the wheel lacks reticent/c.html', 'the wheel has tests/b.py']
     """
-    wanted = set(modules)
+    wanted = {name.removeprefix("src/") for name in tracked if name.startswith("src/")}
     package = {name for name in found if ".dist-info/" not in name}
     legal = {name.rpartition("/")[2] for name in found if ".dist-info/licenses/" in name}
     return [
@@ -48,27 +50,65 @@ def wheel_problems(found: set[str], modules: Iterable[str]) -> list[str]:
 
 def sdist_problems(found: set[str], tracked: Iterable[str]) -> list[str]:
     """
-    Which of the repository's files an sdist lacks.
+    How the files of an sdist differ from `tracked`, the house's: its sources, tests, page and licences.
 
-    >>> sdist_problems({"Makefile"}, ["Makefile", "conftest.py", ".ci/run"])
-    ['the sdist lacks conftest.py']
+    >>> sdist_problems({"src/reticent/a.py", "PKG-INFO"}, ["src/reticent/a.py", "tests/test_a.py"])
+    ['the sdist lacks tests/test_a.py']
+    >>> sdist_problems({"README.md", "state.db", "notes.txt"}, ["README.md", "notes.txt"])
+    ['the sdist has notes.txt', 'the sdist has state.db']
     """
-    wanted = {name for name in tracked if not name.startswith(NOT_SHIPPED)}
-    return [f"the sdist lacks {name}" for name in sorted(wanted - found)]
+    wanted = {name for name in tracked if name.startswith(SHIPPED)}
+    return [
+        *(f"the sdist lacks {name}" for name in sorted(wanted - found)),
+        *(f"the sdist has {name}" for name in sorted(found - wanted - ADDED)),
+    ]
+
+
+def requirement_problems(name: str, version: str, required: Iterable[str]) -> list[str]:
+    """
+    Which requirements of the distribution `name` are wrong: the device has none, the houses are of one version.
+
+    >>> requirement_problems("reticent-lake", "1.2.0", ["reticent==1.2.0", "reticent-collector>=1.1", "click>=8"])
+    ['the wheel requires reticent-collector>=1.1, not reticent-collector==1.2.0']
+    >>> requirement_problems("reticent", "1.2.0", ["click>=8"])
+    ['the device requires click>=8']
+    """
+    if name == "reticent":
+        return [f"the device requires {line}" for line in required]
+    own = {line: match[0] for line in required if (match := OWN.match(line))}
+    return [
+        f"the wheel requires {line}, not {house}=={version}"
+        for line, house in own.items()
+        if line != f"{house}=={version}"
+    ]
 
 
 def metadata_problems(wheel: Path, version: str) -> list[str]:
-    """What the index would show wrongly: the version, what a bare install requires, links to nowhere."""
+    """What the index would show wrongly: the version, what is required, links to nowhere."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         metadata = Parser().parsestr(archive.read(name).decode())
-    page = metadata.get_payload()
-    required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
-    dead = RELATIVE.findall(str(page))
+    page = str(metadata.get_payload())
     return [
         *([f"the wheel has version {metadata['Version']}"] if metadata["Version"] != version else []),
-        *(f"the bare wheel requires {line}" for line in required),
-        *(f"the index page has a link that leads nowhere: {link}" for link in dead),
+        *requirement_problems(metadata["Name"], version, metadata.get_all("Requires-Dist", [])),
+        *([] if page.strip() else ["the index page is empty"]),
+        *(f"the index page has a link that leads nowhere: {link}" for link in RELATIVE.findall(page)),
+    ]
+
+
+def version_problems(versions: dict[str, str]) -> list[str]:
+    """
+    Which houses have another version than the device.
+
+    >>> version_problems({"device": "1.2.0", "collector": "1.2.0", "lake": "1.1.0"})
+    ['lake: has version 1.1.0, the device 1.2.0']
+    """
+    wanted = versions["device"]
+    return [
+        f"{house}: has version {version}, the device {wanted}"
+        for house, version in versions.items()
+        if version != wanted
     ]
 
 

@@ -31,6 +31,11 @@ class Environment:
         command = [str(self.python), *map(str, arguments)]
         subprocess.run(command, check=True, cwd=folder or self.folder, env=self._variables())
 
+    def command(self, name: str, *arguments: str | Path) -> str:
+        """Run a script that a package has installed and hand back what it prints; may raise likewise."""
+        command = [str(self.scripts / name), *map(str, arguments)]
+        return subprocess.check_output(command, cwd=self.folder, env=self._variables(), text=True)
+
     def answer(self, *arguments: str | Path, folder: Path | None = None) -> str:
         """Run this Python and hand back what it prints; a failure is a `CalledProcessError`."""
         command = [str(self.python), *map(str, arguments)]

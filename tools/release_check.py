@@ -1,11 +1,11 @@
 """
-Build reticent, install it as a stranger would, and try it: all that must hold before a release.
+Build the houses, install them as a stranger would, and try them: all that must hold before a release.
 
-    make release-check                   # everything: about ten minutes
-    make release-check ARGS=--quick      # without the tests on the installed wheel
+    make release-check                   # everything: about fifteen minutes
+    make release-check ARGS=--quick      # without the tests on the installed wheels
     make release-check ARGS=--final      # the changelog must carry the date of the release
 
-The archives are left in dist/. Needs the network, for a package index.
+From a clone. The archives are left in dist/. Needs the network, for a package index.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import argparse
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
-import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 from archives import (
     changelog_problems,
@@ -25,12 +24,14 @@ from archives import (
     in_wheel,
     metadata_problems,
     sdist_problems,
+    version_problems,
     wheel_problems,
 )
 from environments import Environment
+from houses import HOUSES, PUBLISHED, ROOT, package, project, with_extras
 
-ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
+PINNED = ("--constraint", str(ROOT / "constraints.txt"))
 
 BARE = """
 import sys
@@ -47,82 +48,139 @@ with Device(sys.argv[2], state=sys.argv[3], consent="granted", policy=policy) as
     assert device.report(device.status().current_round) is not None
 """
 
+TOGETHER = """
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+for name in sys.argv[2:]:
+    home = Path(import_module(name).__file__)
+    assert "site-packages" in home.parts, home
+    assert version(name.replace("_", "-")) == sys.argv[1], (name, version(name.replace("_", "-")))
+"""
+
+
+class Built(NamedTuple):
+    """What is uploaded of a house."""
+
+    wheel: Path
+    sdist: Path
+
 
 def tell(step: str) -> None:
     """Say what is being done."""
     print(f"-- {step}", flush=True)
 
 
-def build(folder: Path) -> tuple[Path, Path]:
-    """Build the sdist, the wheel from the sdist (which is shown to be enough by that), and check both."""
+def build(folder: Path) -> dict[str, Built]:
+    """Build each sdist, each wheel from its sdist (which is shown to be enough by that), and check them."""
     environment = Environment(folder / "tools")
-    environment.install("build", "twine")
+    environment.install(*PINNED, "build", "twine", "hatchling")
     shutil.rmtree(DIST, ignore_errors=True)
-    environment.run("-m", "build", "--outdir", DIST, ROOT)
-    (wheel,), (sdist,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
-    environment.run("-m", "twine", "check", "--strict", wheel, sdist)
-    return wheel, sdist
+    built = {}
+    for house in PUBLISHED:
+        environment.run("-m", "build", "--no-isolation", "--outdir", DIST, ROOT / house)
+        (wheel,) = DIST.glob(f"{package(house)}-*.whl")
+        (sdist,) = DIST.glob(f"{package(house)}-*.tar.gz")
+        built[house] = Built(wheel, sdist)
+    environment.run("-m", "twine", "check", "--strict", *(path for each in built.values() for path in each))
+    return built
 
 
-def tracked() -> list[str]:
-    """The repository's files, when this is one; an unpacked sdist has no list of what should be in it."""
-    if not (ROOT / ".git").exists():
-        return []
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True)
-    return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+def tracked(house: str) -> list[str]:
+    """The files of a house that the repository holds, from the house's folder."""
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT / house, check=True, capture_output=True, text=True
+    ).stdout
+    return [name for name in listed.splitlines() if (ROOT / house / name).exists()]
 
 
-def contents(wheel: Path, sdist: Path, version: str) -> list[str]:
-    """What is wrong with the two archives."""
-    source = ROOT / "src"
-    modules = (path for path in source.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return [
-        *wheel_problems(in_wheel(wheel), (path.relative_to(source).as_posix() for path in modules)),
-        *sdist_problems(in_sdist(sdist), tracked()),
-        *metadata_problems(wheel, version),
+def contents(house: str, built: Built, version: str) -> list[str]:
+    """What is wrong with the two archives of a house."""
+    files = tracked(house)
+    problems = [
+        *wheel_problems(in_wheel(built.wheel), files),
+        *sdist_problems(in_sdist(built.sdist), files),
+        *metadata_problems(built.wheel, version),
     ]
+    return [f"{house}: {problem}" for problem in problems]
 
 
 def bare(archive: Path, folder: Path, version: str) -> None:
-    """Install one archive with nothing else and run a device."""
+    """Install one archive of the device with nothing else, run a device, and look at it with its command."""
     environment = Environment(folder / f"bare{archive.suffix}")
     environment.install(archive)
     plan = ROOT / "examples" / "plan.toml"
-    environment.run("-W", "error", "-c", BARE, version, plan, environment.folder / "state.db")
+    state = environment.folder / "state.db"
+    environment.run("-W", "error", "-c", BARE, version, plan, state)
+    for verb in ("status", "preview", "receipt"):
+        if "app-usage" not in environment.command("reticent", "device", verb, state):
+            sys.exit(f"release-check: stopped, since reticent device {verb} does not name the plan")
 
 
-def everything(wheel: Path, sdist: Path, folder: Path) -> None:
-    """Install the wheel with all extras and run the sdist's tests, and the wheel's own examples, on it."""
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
-    (root,) = (folder / "unpacked").iterdir()
+def verbs() -> list[str]:
+    """The verbs that the published houses bring."""
+    entries = (project(house).get("entry-points", {}) for house in PUBLISHED)
+    return ["device", *(verb for each in entries for verb in each.get("reticent.commands", {}))]
+
+
+def together(built: dict[str, Built], folder: Path, version: str) -> Environment:
+    """Install all wheels with all that is optional, import each house and ask each verb for its help."""
     environment = Environment(folder / "all")
-    pinned = ["--constraint", str(root / "constraints.txt")]
-    environment.install(*pinned, "--upgrade", "pip")
-    environment.install(*pinned, "--group", f"{root / 'pyproject.toml'}:dev", f"{wheel}[all]")
-    pytest = ["-m", "pytest", "-m", "not soak", "-n", "auto", "--dist", "worksteal"]
-    environment.run(*pytest, "-p", "tools.installed_copy", "--pyargs", "./tests", "reticent", folder=root)
+    environment.install(*PINNED, "--upgrade", "pip")
+    environment.install(*PINNED, *(f"{each.wheel}{with_extras(house)}" for house, each in built.items()))
+    environment.run("-W", "error", "-c", TOGETHER, version, *map(package, PUBLISHED))
+    listed = environment.command("reticent", "--help")
+    for verb in verbs():
+        if f" {verb} " not in listed:
+            sys.exit(f"release-check: stopped, since reticent --help does not list {verb}")
+        environment.command("reticent", verb, "--help")
+    return environment
+
+
+def tests(environment: Environment) -> None:
+    """Run the repository's tests, and the examples in the docstrings of the wheels, on what is installed."""
+    environment.install(*PINNED, "--group", f"{ROOT / 'pyproject.toml'}:dev", ROOT / "paper")
+    pytest = [
+        "-m",
+        "pytest",
+        "-m",
+        "not soak",
+        "-n",
+        "auto",
+        "--dist",
+        "worksteal",
+        "-p",
+        "tools.installed_copy",
+    ]
+    # Not the houses' src: with importlib, pytest would import a module of it by its name and leave it there.
+    folders = ["./tests", "./spec", "./device-js", *(f"./{house}/tests" for house in HOUSES)]
+    environment.run(*pytest, "--pyargs", *folders, *map(package, HOUSES), folder=ROOT)
 
 
 def main() -> int:
     """Run all steps; 0 when nothing is wrong."""
     parser = argparse.ArgumentParser(description="Build, install and try what would be released.")
-    parser.add_argument("--quick", action="store_true", help="leave out the tests on the installed wheel")
+    parser.add_argument("--quick", action="store_true", help="leave out the tests on the installed wheels")
     parser.add_argument("--final", action="store_true", help="the changelog must carry a date")
     options = parser.parse_args()
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    problems = changelog_problems((ROOT / "CHANGELOG.md").read_text(), version, options.final)
+    version = project("device")["version"]
+    problems = version_problems({house: project(house)["version"] for house in HOUSES})
+    problems += changelog_problems((ROOT / "CHANGELOG.md").read_text(), version, options.final)
     with tempfile.TemporaryDirectory(prefix="reticent-release-") as name:
         folder = Path(name)
-        tell("building the sdist, and the wheel from it")
-        wheel, sdist = build(folder)
-        problems += contents(wheel, sdist, version)
-        for archive in (wheel, sdist):
+        tell(f"building {', '.join(PUBLISHED)}: each sdist, and the wheel from it")
+        built = build(folder)
+        for house, archives in built.items():
+            problems += contents(house, archives, version)
+        for archive in built["device"]:
             tell(f"a device with {archive.name} alone")
             bare(archive, folder, version)
+        tell("all wheels together")
+        environment = together(built, folder, version)
         if not options.quick:
-            tell("the tests on the installed wheel, with all extras")
-            everything(wheel, sdist, folder)
+            tell("the tests on the installed wheels")
+            tests(environment)
     print("\n".join(problems) or f"reticent {version}: ready")
     return 1 if problems else 0
 

@@ -27,7 +27,7 @@ def archives(load: object) -> ModuleType:
     return importlib.import_module("archives")
 
 
-@pytest.mark.parametrize("name", ["archives", "audit_dependencies", "index_page", "lock_minimal"])
+@pytest.mark.parametrize("name", ["archives", "audit_dependencies", "houses", "lock_minimal", "street"])
 @pytest.mark.usefixtures("load")
 def test_examples_run_as_printed(name: str) -> None:
     done = doctest.testmod(importlib.import_module(name))
@@ -35,8 +35,8 @@ def test_examples_run_as_printed(name: str) -> None:
     assert done.failed == 0
 
 
-def wheel(path: Path, page: str, *headers: str) -> Path:
-    metadata = "\n".join(["Metadata-Version: 2.4", "Name: reticent", *headers, "", page])
+def wheel(path: Path, page: str, *headers: str, name: str = "reticent") -> Path:
+    metadata = "\n".join(["Metadata-Version: 2.4", f"Name: {name}", *headers, "", page])
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("reticent-1.2.0.dist-info/METADATA", metadata)
         archive.writestr("reticent/a.py", "")
@@ -45,7 +45,7 @@ def wheel(path: Path, page: str, *headers: str) -> Path:
 
 def test_a_wheel_that_is_right_has_no_problems(archives: ModuleType, tmp_path: Path) -> None:
     page = "See [the paper](https://example.org)."
-    made = wheel(tmp_path / "a.whl", page, "Version: 1.2.0", 'Requires-Dist: click>=8.1; extra == "cli"')
+    made = wheel(tmp_path / "a.whl", page, "Version: 1.2.0")
     assert archives.metadata_problems(made, "1.2.0") == []
     assert archives.in_wheel(made) == {"reticent-1.2.0.dist-info/METADATA", "reticent/a.py"}
 
@@ -55,15 +55,54 @@ def test_each_fault_of_the_metadata_is_named(archives: ModuleType, tmp_path: Pat
     made = wheel(tmp_path / "a.whl", page, "Version: 1.1.0", "Requires-Dist: click>=8.1")
     assert archives.metadata_problems(made, "1.2.0") == [
         "the wheel has version 1.1.0",
-        "the bare wheel requires click>=8.1",
+        "the device requires click>=8.1",
         "the index page has a link that leads nowhere: ](docs/plan.md)",
         "the index page has a link that leads nowhere: ](docs/a.png)",
     ]
 
 
+def test_houses_of_another_version_are_named_and_no_other_package(
+    archives: ModuleType, tmp_path: Path
+) -> None:
+    lines = [
+        "reticent==1.2.0",
+        "reticent-collector>=1.2.0",
+        "click>=8.1",
+        "reticent-lab==1.1.0; extra == 'lab'",
+    ]
+    headers = [
+        "Version: 1.2.0",
+        *(f"Requires-Dist: {line}" for line in (*lines, "reticent-collector-views==3")),
+    ]
+    made = wheel(tmp_path / "a.whl", "A page.", *headers, name="reticent-lake")
+    assert archives.metadata_problems(made, "1.2.0") == [
+        "the wheel requires reticent-collector>=1.2.0, not reticent-collector==1.2.0",
+        "the wheel requires reticent-lab==1.1.0; extra == 'lab', not reticent-lab==1.2.0",
+    ]
+
+
+def test_an_empty_page_is_refused(archives: ModuleType, tmp_path: Path) -> None:
+    made = wheel(tmp_path / "a.whl", "", "Version: 1.2.0")
+    assert archives.metadata_problems(made, "1.2.0") == ["the index page is empty"]
+
+
 def test_a_wheel_without_its_notice_is_refused(archives: ModuleType) -> None:
     found = {"reticent/a.py", "reticent-1.2.0.dist-info/licenses/LICENSE"}
-    assert archives.wheel_problems(found, ["reticent/a.py"]) == ["the wheel lacks the text of NOTICE"]
+    assert archives.wheel_problems(found, ["src/reticent/a.py"]) == ["the wheel lacks the text of NOTICE"]
+
+
+@pytest.mark.usefixtures("load")
+def test_the_page_of_a_published_house_has_no_link_that_leads_nowhere(archives: ModuleType) -> None:
+    houses = importlib.import_module("houses")
+    pages = {house: (ROOT / house / "README.md").read_text() for house in houses.PUBLISHED}
+    assert {house: found for house, page in pages.items() if (found := archives.RELATIVE.findall(page))} == {}
+
+
+@pytest.mark.usefixtures("load")
+def test_the_tests_on_the_installed_wheels_look_for_every_house() -> None:
+    houses = importlib.import_module("houses")
+    packages = importlib.import_module("installed_copy").PACKAGES
+    assert list(packages) == [houses.package(house) for house in houses.HOUSES]
 
 
 def test_an_sdist_is_read_without_its_folder(archives: ModuleType, tmp_path: Path) -> None:
@@ -80,9 +119,7 @@ def test_a_changelog_of_another_version_is_refused(archives: ModuleType, heading
 
 
 def test_the_changelog_begins_with_the_version_of_the_project(archives: ModuleType) -> None:
-    import tomllib
-
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    version = importlib.import_module("houses").project("device")["version"]
     assert archives.changelog_problems((ROOT / "CHANGELOG.md").read_text(), version, final=False) == []
 
 

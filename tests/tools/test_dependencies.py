@@ -82,7 +82,9 @@ def test_names_are_those_of_packages() -> None:
 
 @pytest.mark.parametrize("folder", HOUSES)
 def test_every_import_is_asked_for(folder: str) -> None:
-    declared = {IMPORTED_AS.get(each.name, each.name) for each in requirements(folder)}
+    asked = requirements(folder)
+    declared = {IMPORTED_AS.get(each.name, each.name) for each in asked}
+    declared |= {f"{each.name}_{extra}" for each in asked for extra in each.extras}  # such as psycopg[pool]
     assert imported(folder) - declared - FOUND_WHERE_THEY_ARE - OPTIONAL.get(folder, set()) == set()
 
 

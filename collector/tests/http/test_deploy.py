@@ -152,11 +152,27 @@ def test_the_image_is_made_of_files_that_are_there_and_is_not_root() -> None:
     assert all((ROOT / name).exists() for name in copied)
     kept = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
     assert {line[1:] for line in kept if line.startswith("!")} == set(copied)
-    extras = re.search(r"\[([\w,]+)\]", instruction("RUN") + CONTAINERFILE)
-    assert extras is not None
-    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(extras[1].split(",")) <= set(known)
     assert instruction("USER") == "10001:10001"
+
+
+def test_the_image_has_every_house_that_its_houses_ask_for() -> None:
+    """They are pinned to each other and installed from what was copied, so that none comes from an index."""
+    (line,) = re.findall(r"pip install (.*)$", CONTAINERFILE, re.MULTILINE)
+    asked = [re.fullmatch(r"\./(\w+)(?:\[([\w,]+)\])?", word) for word in shlex.split(line)]
+    projects, required = {}, set()
+    for each in asked:
+        assert each is not None, line
+        project = tomllib.loads((ROOT / each[1] / "pyproject.toml").read_text())["project"]
+        projects[project["name"]] = each[1]
+        extras = project.get("optional-dependencies", {})
+        assert set((each[2] or "").split(",")) - {""} <= set(extras)
+        required |= {
+            word.partition("==")[0] for word in project["dependencies"] if word.startswith("reticent")
+        }
+    assert set(projects) == {"reticent", "reticent-collector", "reticent-lake"}
+    assert required <= set(projects)
+    for house in projects.values():
+        assert f"COPY {house} {house}\n" in CONTAINERFILE
 
 
 def test_the_compose_file_holds_together() -> None:

@@ -22,7 +22,9 @@ DENIED = ("even if both", "is not enough", "are not covered", "not a bound", "no
 
 
 def texts() -> list[Path]:
-    folders = ("src/reticent", "docs", "examples")
+    houses = ("device", "device-js", "collector", "lake", "lab", "otel", "paper")
+    folders = (*(f"{house}/src" for house in houses), "docs", "examples")
+    assert all((ROOT / folder).is_dir() for folder in folders)
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
     shown = [path for path in files if path.suffix in (".py", ".md", ".html", ".ipynb", ".toml", ".js")]
     return [path for path in shown if "__pycache__" not in path.parts and "python" not in path.parts]

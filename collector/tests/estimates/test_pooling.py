@@ -10,12 +10,7 @@ from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Answers, Metric, Plan
 from reticent_collector.counts import HistogramCounts, MeanCounts
-from reticent_collector.estimates import (
-    average,
-    difference,
-    estimate,
-    expected_average_half_width,
-)
+from reticent_collector.estimates import average, difference, estimate, expected_average_half_width
 
 FLIPPED = Metric("mean", OneBitMean(1, 24), Flip("1/5"), unit="hour")
 PLAIN = Metric("mean", OneBitMean(1, 24), unit="hour")

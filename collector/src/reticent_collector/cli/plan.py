@@ -15,12 +15,12 @@ from rich.text import Text
 from reticent.errors import PlanError
 from reticent.mechanisms import Flip
 from reticent.plan import Answers, Metric, Plan, PrivacyCard, Problem, privacy_card
-from reticent.plan.card import duration, share
+from reticent.plan.card import duration, tracking_in_words
 from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, Losses, printed
 from reticent_collector.cli.options import confidence_option, input_file
 from reticent_collector.cli.output import as_json, console, counted, figure, found_problems, print_json, table
+from reticent_collector.plans import Tracking, export_plan, lint, lint_succession, plan_tracking
 from reticent_collector.plans import diff as diff_plans
-from reticent_collector.plans import export_plan, lint, lint_succession, plan_tracking
 
 WEEK = 7 * 86_400
 POOR = 0.05
@@ -203,8 +203,7 @@ def _print_card(screen: Console, plan: Plan, card: PrivacyCard, answer: Mapping[
     screen.print(losses_table)
     width = max(len(title) for title, _ in card.scopes)
     scopes = [f"  {title:{width}}  {scope}" for title, scope in card.scopes]
-    matched = share(answer["tracking"]["many_rounds"])
-    tracked = CLAIMS["tracking"].sentence.format(devices=f"{answer['devices']:,}", share=matched)
+    tracked = tracking_in_words(Tracking(**answer["tracking"]))
     screen.print(
         "\n".join(["", MEANING, *scopes, NOT_COVERED, "See docs/explanation/not-protected.md."]), style="dim"
     )

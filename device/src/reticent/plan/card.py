@@ -176,6 +176,21 @@ def plan_tracking(plan: Plan, devices: int) -> Tracking:
     return tracking(devices, marks, noisy)
 
 
+def tracking_in_words(seen: Tracking) -> str:
+    """
+    The claim about tracking, for people.
+
+    >>> print(tracking_in_words(tracking(20_000, cells=1, noisy_bits={Fraction(1, 5): 20})))
+    Of 20,000 devices that keep their values, one who judges reports one by one finds at most 8.4 % again; one who compares all reports at once finds more, but never above 47.4 %.
+    """  # noqa: E501
+    from reticent.privacy import CLAIMS
+
+    together = f"finds more, but never above {share(seen.together)}" if seen.together < 1 else "may find all"
+    return CLAIMS["tracking"].sentence.format(
+        devices=f"{seen.devices:,}", share=share(seen.many_rounds), together=together
+    )
+
+
 @precise
 def share(part: float) -> str:
     """

@@ -11,7 +11,7 @@ from typing import Any
 from starlette.datastructures import QueryParams
 
 from reticent.plan import Metric, Plan, PrivacyCard
-from reticent.plan.card import share
+from reticent.plan.card import tracking_in_words
 from reticent.privacy import CLAIMS, printed
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.params import Params
@@ -160,9 +160,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
                 for group in plan.groups
             ],
             "card": claims(card),
-            "tracking": CLAIMS["tracking"].sentence.format(
-                devices=f"{matched.devices:,}", share=share(matched.many_rounds)
-            ),
+            "tracking": tracking_in_words(matched),
             "not_protected": not_protected(plan),
             "warnings": warnings,
             "hints": problems,

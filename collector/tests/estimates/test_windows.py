@@ -589,7 +589,7 @@ def test_versions_with_another_share_asked_are_strata() -> None:
 @pytest.mark.parametrize("truths", [(0.0, 1.0), (0.2, 0.8), (0.5, 0.5)])
 def test_strata_are_covered(truths: tuple[float, float]) -> None:
     """All counts of 6 of 54 and of 14 of 14 reports: each end misses 2.5 % at most; the law of all reports would miss."""
-    sizes, devices = (6, 14), (54, 14)
+    devices = (54, 14)
     shares = [float(PART.channel.share(truth)) for truth in truths]
     truth = sum(of * size for of, size in zip(truths, devices, strict=True)) / sum(devices)
     missed = np.zeros(2)

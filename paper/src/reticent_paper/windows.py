@@ -15,7 +15,9 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
 from itertools import product
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +109,7 @@ def precision(way: str, people: Crowd, truth: dict[str, NDArray[np.float64]], se
                 [week[slot::ROUNDS_PER_DAY] for slot in range(ROUNDS_PER_DAY)] if way == PER_SLOT else [week]
             )
             if plan.answers.sampled:  # a window, whose counts add up
-                parts = [[sum(week)]]
+                parts = [[reduce(add, week)]]
             averages = [average(metric, part, CONFIDENCE) for part in parts]
             error = float(np.mean([one.value for one in averages])) - true
             half = float(np.mean([one.half_width for one in averages]))

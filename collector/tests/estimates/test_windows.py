@@ -99,6 +99,15 @@ def test_half_widths_of_the_notes(devices: int, count: int, these: float, popula
     )
 
 
+def test_unequal_windows_have_their_mean_number_of_devices_rounded_down() -> None:
+    """3 and 2 reports in two windows are those of two devices; a window without reports is none."""
+    counts = windows([MeanCounts(3, 2), MeanCounts(2, 1), MeanCounts(0, 0)])
+    figure = average(PART, counts, plan=PLAN)
+    ends = average_interval(Steady(2, 2, *coin(1)), np.array(3 / 5), 0.025)
+    assert figure.uncut == pytest.approx([float(PART.channel.truth(float(end))) for end in ends])
+    assert (figure.reports, figure.value) == (5, pytest.approx(estimate(PART, MeanCounts(5, 3)).value))
+
+
 def test_metrics_that_some_reports_are_about() -> None:
     """1 of 20 metrics, 20,000 devices, 52 windows: with all reports known, ± .0138 in place of ± .0383."""
     rounds = windows([MeanCounts(1000, 500)] * 52)
@@ -343,7 +352,7 @@ def test_the_normal_law_without_its_error_would_miss() -> None:
 
 
 def test_bounds_of_single_shares_are_not_added() -> None:
-    """Upper means add under any dependence, quantiles do not: a difference of periods is no narrower for large fleets."""
+    """Upper means add under any dependence, quantiles do not: a difference of large fleets is no narrower."""
     metric = Metric("part", OneBitMean(1, 1), Flip("1/5"))
     week = [MeanCounts(1_000_000, 500_000)] * 28
     assert difference(metric, week, week).half_width > 2.3 * average(metric, week).half_width
@@ -383,6 +392,21 @@ def test_a_difference_of_few_reports_is_covered(epsilon: float, later: int, earl
             ]
             held = (lower <= truths[0] - truths[1] + 1e-9) & (upper >= truths[0] - truths[1] - 1e-9)
             assert chances[0] @ held @ chances[1] >= confidence
+
+
+@pytest.mark.parametrize("plan", [None, PLAN])
+def test_limits_are_crosswise_below_thirty_reports(plan: Plan | None) -> None:
+    """Each limit at half the tail: valid whatever the dependence, for all devices like these."""
+    later, earlier = {FIRST + 28: MeanCounts(29, 11)}, {FIRST: MeanCounts(90, 30)}
+    change = difference(PART, later, earlier, plan=plan)
+    new, old = (
+        [float(PART.channel.truth(end)) for end in clopper_pearson(*pair, 0.975)]
+        for pair in ((11, 29), (30, 90))
+    )
+    assert change.uncut == pytest.approx((new[0] - old[1], new[1] - old[0]))
+    assert (change.rule, change.covers) == ("crosswise", "all devices like these")
+    more = {FIRST + 28: MeanCounts(30, 11)}
+    assert difference(PART, more, earlier, plan=plan).rule.startswith("convex-order")
 
 
 def test_square_and_add_would_not_cover() -> None:
@@ -448,6 +472,43 @@ def test_devices_that_swap_need_more_room_than_independent_ones() -> None:
     assert opposed == pytest.approx(independent * sqrt(1 + contrast**2), rel=5e-3)
     assert 1 - 2 * norm.sf(independent / deviation) == pytest.approx(0.937, abs=2e-3)
     assert 1 - 2 * norm.sf(opposed / deviation) > 0.975
+
+
+def test_opposed_truths_are_those_of_the_law_by_enumeration() -> None:
+    """40 and 60 devices whose truths are 1 with chance .2 and .6: quantiles from opposite ends, and hits given them."""
+    later, earlier, truths = Steady(40, 2, *coin(2)), Steady(60, 1, *coin(2)), (0.2, 0.6)
+    ones, others = (
+        binom.ppf(chances, law.devices, truth).astype(int)
+        for law, truth, chances in (
+            (later, truths[0], (np.arange(4000) + 0.5) / 4000),
+            (earlier, truths[1], 1 - (np.arange(4000) + 0.5) / 4000),
+        )
+    )
+    laws = []
+    for law, numbers in ((later, ones), (earlier, others)):
+        laws.append(
+            {
+                number: np.convolve(
+                    binom.pmf(np.arange(law.times * number + 1), law.times * number, law.high),
+                    binom.pmf(
+                        np.arange(law.times * (law.devices - number) + 1),
+                        law.times * (law.devices - number),
+                        law.low,
+                    ),
+                )
+                for number in set(numbers.tolist())
+            }
+        )
+    joint = np.zeros((81, 61))
+    pairs, weights = np.unique(np.stack((ones, others)), axis=1, return_counts=True)
+    for (one, other), weight in zip(pairs.T.tolist(), weights.tolist(), strict=True):
+        joint += weight / 4000 * np.outer(laws[0][one], laws[1][other])
+    gaps = (np.arange(81)[:, None] / 80 - np.arange(61)[None, :] / 60).ravel()
+    order = np.argsort(-gaps)
+    chances = joint.ravel()[order]
+    part = np.clip(0.0245 - (np.cumsum(chances) - chances), 0, chances)
+    exact = float(gaps[order] @ part) / 0.0245 - float(gaps[order] @ chances)
+    assert opposed_excess(later, truths[0], earlier, truths[1], 0.0245) == pytest.approx(exact, rel=3e-3)
 
 
 def test_a_law_that_is_not_smooth_is_replaced_by_the_sum_of_upper_means() -> None:
@@ -588,7 +649,7 @@ def test_versions_with_another_share_asked_are_strata() -> None:
 
 @pytest.mark.parametrize("truths", [(0.0, 1.0), (0.2, 0.8), (0.5, 0.5)])
 def test_strata_are_covered(truths: tuple[float, float]) -> None:
-    """All counts of 6 of 54 and of 14 of 14 reports: each end misses 2.5 % at most; the law of all reports would miss."""
+    """All counts of 6 of 54 and of 14 of 14 reports: each end misses 2.5 % at most."""
     devices = (54, 14)
     shares = [float(PART.channel.share(truth)) for truth in truths]
     truth = sum(of * size for of, size in zip(truths, devices, strict=True)) / sum(devices)

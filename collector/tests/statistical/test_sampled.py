@@ -88,7 +88,7 @@ def test_intervals_cover_and_variances_are_those_of_the_formula(period: str, tru
         assert all(abs(variance(outcomes, truth) / other - 1) > 0.03 for other in others)
 
 
-@pytest.mark.parametrize(("epsilon", "windows", "pooled_covers"), [(1, 4, 0.91), (1, 52, 0.44), (2, 4, 0.8)])
+@pytest.mark.parametrize(("epsilon", "windows", "pooled_covers"), [(1, 4, 0.88), (1, 52, 0.43), (2, 4, 0.77)])
 def test_the_population_of_devices_that_keep_their_values_is_covered(
     epsilon: float, windows: int, pooled_covers: float
 ) -> None:
@@ -116,11 +116,11 @@ def test_the_population_of_devices_that_keep_their_values_is_covered(
         assert 0.95 <= covered[False] <= 0.99
         assert covered[True] < 0.94
         if truth == 0.5:
-            assert pooled_covers - 0.03 <= covered[True] <= pooled_covers
+            assert covered[True] == pytest.approx(pooled_covers, abs=0.01)
 
 
 def beyond(metric: Metric, ones: int, windows: int, truth: float, side: str, these: bool) -> int:
-    """0 while the end of an average over `windows` is below the truth, 1 from where it is not ("upper"), or above it."""
+    """Whether an end of an average has reached the truth ("upper"), or passed it ("lower")."""
     base, more = divmod(ones, windows)
     counts = {FIRST + WINDOW * place: MeanCounts(DEVICES, base + (place < more)) for place in range(windows)}
     figure = average(metric, counts, plan=PLAN, these=these)

@@ -59,7 +59,7 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "tracking": (
         "",
-        "up to {matched} of {devices:,} devices can be tracked, report by report, by remembered answers, cohort and tags.",
+        "up to {matched} of {devices:,} devices can be tracked one by one by remembered answers, cohort and tags.",
         "ask about fewer metrics, raise flip, or keep fewer tags",
     ),
     "unit": ("unit", "is missing.", "name what is counted, e.g. second"),

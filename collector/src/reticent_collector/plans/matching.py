@@ -51,7 +51,8 @@ def tracking(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> Tr
     Without flips both figures agree and the proof covers both. With flips, `two_rounds` for other populations
     was computed for small cases, where it is never larger; `many_rounds` bounds it in any case.
 
-    `together` is that of `most_matched`. Devices are taken as drawn alike and independently. Not covered: addresses, times, devices that stand out.
+    `together` is that of `most_matched`. Devices are taken as drawn alike and independently. Not covered: addresses,
+    times, devices that stand out.
 
     >>> seen = tracking(20_000, cells=2**20, noisy_bits={})
     >>> round(seen.two_rounds, 4)

@@ -99,7 +99,7 @@ def everything() -> list[str]:
     found = []
     for unit in ("hour", EVIL):
         shares = estimate(replace(SPREAD, unit=unit), SHARES)
-        band = cumulative(replace(SPREAD, unit=unit), SHARES)
+        band = cumulative(replace(SPREAD, unit=unit), [SHARES])
         mean = estimate(replace(HOURS, unit=unit), SEEN)
         found += [mean, shares.buckets[0], shares, band, band.quantile(0.5)]
     found += [
@@ -321,7 +321,7 @@ def test_a_truth_that_cannot_be_is_pointed_out() -> None:
 
 
 def test_a_band_has_a_row_per_edge() -> None:
-    band = cumulative(SPREAD, SHARES)
+    band = cumulative(SPREAD, [SHARES])
     (rows,) = Reader(band._repr_html_()).tables
     assert rows[0] == ["below, hour", "share", "95% band", "bar"]
     assert [row[0] for row in rows[1:]] == ["0", "1", "4", "24"]
@@ -331,7 +331,7 @@ def test_a_band_has_a_row_per_edge() -> None:
 
 def test_values_that_show_themselves_stay_frozen() -> None:
     shares = estimate(SPREAD, SHARES)
-    for value in (shares, shares.buckets[0], cumulative(SPREAD, SHARES), Receipt("app")):
+    for value in (shares, shares.buckets[0], cumulative(SPREAD, [SHARES]), Receipt("app")):
         value._repr_html_()
         with pytest.raises(AttributeError):
             setattr(value, value.__match_args__[0], 1)

@@ -258,7 +258,7 @@ def test_labels_and_kinds_are_in_every_form_of_the_table() -> None:
     assert from_frame(table) == shares
     assert str(shares).splitlines()[0].startswith("build: ")
     with pytest.raises(ParameterError, match="a histogram, got a choice"):
-        cumulative(command, HistogramCounts((250,) * 8, (125,) * 8))
+        cumulative(command, [HistogramCounts((250,) * 8, (125,) * 8)])
     spread = estimate(start, HistogramCounts((300, 300, 300), (100, 90, 120)))
     with pytest.raises(ParameterError, match="buckets with a name have no neighbours"):
         expectation_maximisation(start, HistogramCounts((300, 300, 300), (100, 90, 120)), smoothing=1)

@@ -81,13 +81,16 @@ def test_a_plan_without_flips_is_a_pseudonym(tmp_path: Path) -> None:
     plain = counters(20).replace("flip = 0.2", "flip = 0").split("[groups")[0]
     _, answer = check(tmp_path, plain, "--devices", 20_000)
     assert answer["tracking"] == {"devices": 20_000, "two_rounds": pytest.approx(0.9905, abs=1e-4),
-                                  "many_rounds": pytest.approx(0.9905, abs=1e-4)}  # fmt: skip
+                                  "many_rounds": pytest.approx(0.9905, abs=1e-4), "together": 1}  # fmt: skip
     warnings = [problem["message"] for problem in answer["problems"] if problem["rule"] == "tracking"]
     assert len(warnings) == 1
     assert "99.1 % of 20,000 devices" in warnings[0]
     _, flipped = check(tmp_path, counters(20), "--devices", 20_000)
     assert flipped["tracking"]["two_rounds"] == pytest.approx(0.0073, abs=1e-4)
-    assert not [problem for problem in flipped["problems"] if problem["rule"] == "tracking"]
+    assert flipped["tracking"]["together"] == pytest.approx(0.473, abs=5e-4)
+    assert [problem for problem in flipped["problems"] if problem["rule"] == "tracking"]  # 1.25 times 8.3 %
+    _, larger = check(tmp_path, counters(20), "--devices", 40_000)
+    assert not [problem for problem in larger["problems"] if problem["rule"] == "tracking"]
 
 
 def test_a_sampled_plan_has_a_loss_per_window(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.plan import Answers, Metric
+from reticent.plan import Answers, Metric, Plan
 from reticent_collector.counts import HistogramCounts, MeanCounts
 from reticent_collector.estimates import CumulativeEstimate, average, clopper_pearson, cumulative, estimate
 
@@ -24,7 +24,7 @@ def six_buckets(ones: list[int], reports: int = 1000) -> HistogramCounts:
 @settings(max_examples=200)
 def test_the_band_is_a_band(ones: list[int]) -> None:
     """Whatever the counts: it starts at 0, ends at 1, rises, and has its lower end below its upper end."""
-    band = cumulative(ALL, six_buckets(ones))
+    band = cumulative(ALL, [six_buckets(ones)])
     assert band.values[0] == band.lower[0] == band.upper[0] == 0
     assert band.values[-1] == band.lower[-1] == band.upper[-1] == 1
     for ends in (band.lower, band.upper):
@@ -42,7 +42,7 @@ def test_the_band_is_a_band(ones: list[int]) -> None:
 
 def test_values_are_sums_from_the_nearer_end() -> None:
     shares = np.array(estimate(ALL, six_buckets([500, 300, 350, 280, 260, 250])).values)
-    band = cumulative(ALL, six_buckets([500, 300, 350, 280, 260, 250]))
+    band = cumulative(ALL, [six_buckets([500, 300, 350, 280, 260, 250])])
     assert band.values[1:4] == pytest.approx(np.cumsum(shares)[:3])
     assert band.values[4:6] == pytest.approx([1 - shares[4] - shares[5], 1 - shares[5]])
 
@@ -50,7 +50,7 @@ def test_values_are_sums_from_the_nearer_end() -> None:
 def test_the_limits_of_a_sum_are_those_of_its_coins() -> None:
     """Every device answers about all six buckets: the sum of two is 2n coins, five edges have two limits each."""
     counts = six_buckets([34_596] * 6, 100_000)  # a sixth each: 1/(e+1) + (e-1)/(e+1)/6
-    band = cumulative(ALL, counts)
+    band = cumulative(ALL, [counts])
     lower, upper = clopper_pearson(2 * 34_596, 200_000, 0.95, together=5)
     assert band.lower[2] == pytest.approx(2 * ALL.channel.truth(lower))
     assert band.upper[2] == pytest.approx(2 * ALL.channel.truth(upper))
@@ -61,7 +61,7 @@ def test_unequal_numbers_of_reports_pay_with_the_fewest_and_a_factor_e() -> None
     """Two buckets with 400 and 300 reports: a binomial of 600 coins, at a tail that is e times smaller."""
     which = Metric("three", DBitFlip(2, Buckets.even(24, 3), 1))
     counts = HistogramCounts((400, 300, 20), (100, 60, 5))
-    band, coins = cumulative(which, counts), 300 * (100 / 400 + 60 / 300)
+    band, coins = cumulative(which, [counts]), 300 * (100 / 400 + 60 / 300)
     lower, _ = clopper_pearson(np.floor(coins), 600, 1 - 0.05 / np.e, together=2)
     _, upper = clopper_pearson(np.ceil(coins), 600, 1 - 0.05 / np.e, together=2)
     assert band.lower[2] == pytest.approx(max(2 * which.channel.truth(lower), 0))
@@ -72,7 +72,7 @@ def test_a_bucket_that_nobody_was_asked_about_bounds_nothing() -> None:
     """All that is known is where the others are: a lower limit to the right of them, an upper one to the left."""
     which = Metric("four", DBitFlip(4, Buckets.even(24, 4), 1))
     counts = HistogramCounts((500, 0, 0, 500), (250, 0, 0, 10))
-    band = cumulative(which, counts)
+    band = cumulative(which, [counts])
     assert np.isnan(band.values[2])
     assert band.to_dict()["values"][2] is None
     assert 0.4 < band.lower[1] < band.upper[1] < 0.6
@@ -81,7 +81,7 @@ def test_a_bucket_that_nobody_was_asked_about_bounds_nothing() -> None:
     median = band.quantile(0.5)
     assert (median.lower, median.upper) == (0, 18)
     assert median.value == 9
-    nobody = cumulative(which, HistogramCounts((0, 1, 0, 0), (0, 1, 0, 0)))
+    nobody = cumulative(which, [HistogramCounts((0, 1, 0, 0), (0, 1, 0, 0))])
     assert nobody.lower[1:-1] == (0, 0, 0)
     assert nobody.upper[1:-1] == pytest.approx((1, 1, 1), abs=0.01)
 
@@ -116,15 +116,21 @@ def test_rounds_of_the_same_devices_are_no_more_evidence_and_sampled_ones_are() 
     for place in range(3):  # it never falls
         assert week.upper[place + 1] == pytest.approx(min(high[place:]))
         assert week.lower[place + 1] == pytest.approx(min(max(low[: place + 1]), *high[place:]))
-    assert cumulative(metric, [counts]) == cumulative(metric, counts)
     total = HistogramCounts(*(tuple(2 * number for number in part) for part in (counts.reports, counts.ones)))
-    assert cumulative(metric, [counts] * 2, answers=Answers(window=4)) == cumulative(metric, total)
+    plain = Metric("hours", HadamardBit(1, Buckets.even(4, 4)))
+    plan = Plan("p", 1, 21_600, 21_600, (plain,), answers=Answers(window=4))
+    one_window, two_windows = ({16: counts, last: counts} for last in (19, 20))
+    assert cumulative(plain, one_window, plan=plan) == cumulative(plain, [total])
+    assert cumulative(plain, two_windows, plan=plan, these=True) == cumulative(plain, [total])
+    population, pooled = (act(plain, two_windows, plan=plan) for act in (cumulative, average))
+    assert population.upper[1] == pytest.approx(min(bucket.upper for bucket in pooled.buckets[:1]))
+    assert population.upper[2] > cumulative(plain, [total]).upper[2]
 
 
 def test_the_width_of_a_band_of_reports_is_that_of_the_coins_of_bentkus() -> None:
     """One inner edge, so its two limits have 2.5 % each: the least t with e²/2 · Pr[B ≥ t] below it."""
     which, reports = Metric("two", HadamardBit(1, Buckets.even(24, 2)), Flip("1/5")), 1000
-    band, channel = cumulative(which, HistogramCounts((250,) * 4, (125,) * 4)), which.channel
+    band, channel = cumulative(which, [HistogramCounts((250,) * 4, (125,) * 4)]), which.channel
     hit, miss = (float(channel.truth(share)) for share in (1, 0))
     square = max(
         chance * hit**2 + (1 - chance) * miss**2 for chance in map(float, (channel.low, channel.high))
@@ -139,8 +145,8 @@ def test_the_width_of_a_band_of_reports_is_that_of_the_coins_of_bentkus() -> Non
 
 def test_shares_of_devices_with_a_value_are_ratios_of_the_ends_that_are_farthest_apart() -> None:
     counts = HistogramCounts((5000,) * 4, (2038, 1807, 1807, 2038), rows_per_report=4)
-    every = cumulative(Metric("all", DBitFlip(2, Buckets.even(32, 4), 4)), counts)
-    present = cumulative(Metric("some", DBitFlip(2, Buckets.even(24, 3, absent=True), 4)), counts)
+    every = cumulative(Metric("all", DBitFlip(2, Buckets.even(32, 4), 4)), [counts])
+    present = cumulative(Metric("some", DBitFlip(2, Buckets.even(24, 3, absent=True), 4)), [counts])
     assert present.lower[1:3] == pytest.approx([low / every.upper[3] for low in every.lower[1:3]])
     assert present.upper[1:3] == pytest.approx([high / every.lower[3] for high in every.upper[1:3]])
     assert 0 < present.lower[1] < present.upper[1] < present.upper[2] < 1
@@ -148,13 +154,13 @@ def test_shares_of_devices_with_a_value_are_ratios_of_the_ends_that_are_farthest
 
 def test_a_mean_has_no_band() -> None:
     with pytest.raises(ParameterError, match="a histogram"):
-        cumulative(Metric("mean", OneBitMean(1, 1)), MeanCounts(10, 5))
+        cumulative(Metric("mean", OneBitMean(1, 1)), [MeanCounts(10, 5)])
 
 
 def test_quantiles_of_a_known_population() -> None:
     """Half of a million devices in [0, 1) h, half in [4, 8) h: the median is at an edge of what is known."""
     counts = HistogramCounts((125_000,) * 8, tuple(_expected_ones(ROWS, [0.5, 0, 0, 0.5, 0], 125_000)))
-    band = cumulative(ROWS, counts)
+    band = cumulative(ROWS, [counts])
     assert (band.quantile(0.25).lower, band.quantile(0.25).upper) == (0, 1)
     assert band.quantile(0.25).value == pytest.approx(0.5, abs=0.01)
     assert (band.quantile(0.75).lower, band.quantile(0.75).upper) == (4, 8)
@@ -176,10 +182,10 @@ def _expected_ones(metric: Metric, shares: list[float], reports: int) -> list[in
 @pytest.mark.parametrize("level", [0, 1, -1, 50, float("nan")])
 def test_a_level_is_between_0_and_1(level: float) -> None:
     with pytest.raises(ParameterError, match="level"):
-        cumulative(ALL, six_buckets([400] * 6)).quantile(level)
+        cumulative(ALL, [six_buckets([400] * 6)]).quantile(level)
 
 
 def test_dictionaries_are_json() -> None:
-    band = cumulative(ALL, six_buckets([400] * 6))
+    band = cumulative(ALL, [six_buckets([400] * 6)])
     for plain in (band.to_dict(), band.quantile(0.5).to_dict()):
         assert json.loads(json.dumps(plain, allow_nan=False)) == plain

@@ -30,7 +30,7 @@ BELOW = estimate(HOURS, MeanCounts(10_000, 2_500))
 """Fewer ones than a fleet of zeros would send: the value is negative and outside of its interval."""
 COUNTS = HistogramCounts((10_000,) * 3, (5_000, 2_600, 3_300), rows_per_report=3)
 SHARES = estimate(SPREAD, COUNTS)
-BAND = cumulative(SPREAD, COUNTS)
+BAND = cumulative(SPREAD, [COUNTS])
 TRUTH = (0.5, 0.0, 0.5)
 
 DRAWINGS: list[Callable[..., Figure]] = [

@@ -8,20 +8,15 @@ from scipy.stats import binom
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.plan import Answers, Metric
+from reticent.plan import Answers, Metric, Plan
 from reticent_collector.counts import HistogramCounts, MeanCounts
-from reticent_collector.estimates import (
-    average,
-    clopper_pearson,
-    difference,
-    estimate,
-    expected_average_half_width,
-)
+from reticent_collector.estimates import average, difference, estimate, expected_average_half_width
 
 FLIPPED = Metric("mean", OneBitMean(1, 24), Flip("1/5"), unit="hour")
 PLAIN = Metric("mean", OneBitMean(1, 24), unit="hour")
 ROWS = Metric("rows", HadamardBit(1, Buckets.even(24, 3)), Flip("1/5"))
-SAMPLED = Answers(window=28)
+WEEKLY = Plan("p", 1, 21_600, 21_600, (PLAIN,), answers=Answers(window=28))
+WINDOW = WEEKLY.window_of(20_000).first  # type: ignore[union-attr]
 MONDAY, TUESDAY = MeanCounts(10_000, 4_000), MeanCounts(9_000, 4_100)
 
 
@@ -39,8 +34,8 @@ def test_one_round_is_its_own_average() -> None:
 
 @pytest.mark.parametrize(("rounds", "least", "most"), [(7, 0.79, 0.81), (28, 0.72, 0.75), (1000, 0.70, 0.72)])
 def test_flips_average_out_and_remembered_bits_do_not(rounds: int, least: float, most: float) -> None:
-    """At ε = 1 and a flip of 0.2, 100,000 devices: .74 of a round's half-width after 28 rounds, never below .70."""
-    counts = MeanCounts(100_000, 45_000)
+    """At ε = 1 and a flip of 0.2, 50,000 devices: .74 of a round's half-width after 28 rounds, never below .70."""
+    counts = MeanCounts(50_000, 22_500)
     pooled, one = average(FLIPPED, [counts] * rounds), estimate(FLIPPED, counts)
     assert pooled.rule == "convex-order"
     assert least < pooled.half_width / one.half_width < most
@@ -239,12 +234,13 @@ def test_the_ends_of_an_average_are_those_of_the_law_and_never_inside(
 
 
 def test_a_difference_is_later_less_earlier() -> None:
-    change, back = difference(PLAIN, TUESDAY, MONDAY), difference(PLAIN, MONDAY, TUESDAY)
+    change, back = difference(PLAIN, [TUESDAY], [MONDAY]), difference(PLAIN, [MONDAY], [TUESDAY])
     monday, tuesday = estimate(PLAIN, MONDAY), estimate(PLAIN, TUESDAY)
     assert change.value == pytest.approx(tuesday.value - monday.value)
     assert change.span == (-24, 24)
     assert change.manipulation == pytest.approx(2 * monday.manipulation)
-    assert change.rule == "convex-order"
+    assert change.rule == "convex-order, these devices"
+    assert change.covers == "these devices"
     assert 0.80 < change.half_width / (monday.half_width + tuesday.half_width) < 0.86
     assert (back.value, back.lower, back.upper) == pytest.approx(
         (-change.value, -change.upper, -change.lower), rel=1e-3
@@ -255,7 +251,7 @@ def test_a_difference_is_later_less_earlier() -> None:
 def test_a_difference_of_many_devices_is_that_of_two_normal_laws(reports: int, more: float) -> None:
     """2.345 standard deviations at 97.55 %: a fiftieth of the tail is for the unknown chances; and the grid."""
     counts = MeanCounts(reports, reports // 2)
-    change, deviation = difference(PLAIN, counts, counts), np.sqrt(2 * 0.25 / reports)
+    change, deviation = difference(PLAIN, [counts], [counts]), np.sqrt(2 * 0.25 / reports)
     half = change.half_width * float(PLAIN.channel.contrast) / 24
     assert 2.344 * deviation < half < 2.338 * more * deviation
 
@@ -278,7 +274,7 @@ def test_devices_are_rounded_down_where_laws_are_shared() -> None:
 
 
 def test_upper_means_of_two_periods_add() -> None:
-    week = [MeanCounts(100_000, 45_000)] * 28
+    week = [MeanCounts(50_000, 22_500)] * 28
     change, one = difference(FLIPPED, week, week), average(FLIPPED, week)
     assert change.rule == "convex-order"
     assert 1.99 < change.half_width / one.half_width < 2.03
@@ -318,7 +314,7 @@ def test_coverage_of_a_difference_at_few_devices_is_computed_exactly(
     """All pairs of counts, for devices that all change: at least 95 %."""
     which = Metric("mean", OneBitMean(epsilon, 1))
     changes = {
-        (ones, others): difference(which, MeanCounts(second, others), MeanCounts(first, ones))
+        (ones, others): difference(which, [MeanCounts(second, others)], [MeanCounts(first, ones)])
         for ones in range(first + 1)
         for others in range(second + 1)
     }
@@ -340,7 +336,7 @@ def test_histograms_pool_bucket_by_bucket() -> None:
         HistogramCounts((2500,) * 4, (1800, 700, 1700, 800)),
         HistogramCounts((2000,) * 4, (1000, 900, 1100, 800)),
     )
-    pooled, change = average(ROWS, [first, second] * 4), difference(ROWS, second, first)
+    pooled, change = average(ROWS, [first, second] * 4), difference(ROWS, [second], [first])
     one, two = estimate(ROWS, first), estimate(ROWS, second)
     for bucket, a, b in zip(pooled.buckets, one.buckets, two.buckets, strict=True):
         assert bucket.value == pytest.approx((a.value + b.value) / 2)
@@ -361,19 +357,21 @@ def test_a_bucket_without_reports_has_its_whole_range_in_every_rule() -> None:
     assert (alone.lower, alone.upper, alone.reports) == (0, 1, 0)
     assert str(alone) == "unknown (95%, n=0)"
     assert alone.to_dict()["value"] is None
-    for pooled in (average(which, [unasked] * 7), difference(which, asked, unasked)):
+    for pooled in (average(which, [unasked] * 7), difference(which, [asked], [unasked])):
         assert isnan(pooled.buckets[1].value)
         assert (pooled.buckets[1].lower, pooled.buckets[1].upper) == pooled.buckets[1].span
     assert average(which, [asked, unasked]).buckets[1].upper == 1
-    change = difference(which, asked, unasked, answers=SAMPLED).buckets[1]
+    plain = Metric("h", DBitFlip(1, Buckets.even(24, 4), 1))
+    change = difference(plain, {WINDOW: asked}, {WINDOW + 28: unasked}, plan=WEEKLY).buckets[1]
     assert (change.lower, change.upper) == (-1, 1)
 
 
 # Sampled answers
 
 
-def test_counts_of_sampled_answers_are_added_up() -> None:
-    pooled = average(PLAIN, [MONDAY, TUESDAY, MeanCounts(0, 0)], answers=SAMPLED)
+def test_counts_of_a_window_of_sampled_answers_are_added_up() -> None:
+    rounds = {WINDOW: MONDAY, WINDOW + 4: TUESDAY, WINDOW + 8: MeanCounts(0, 0)}
+    pooled = average(PLAIN, rounds, plan=WEEKLY)
     assert pooled == estimate(PLAIN, MeanCounts(19_000, 8_100))
     assert pooled.rule == "clopper-pearson"
 
@@ -389,33 +387,21 @@ def test_pooled_counts_cover_unlike_coins() -> None:
         mean, below, above = float(np.mean(truths)), 0.0, 0.0
         for ones, weight in enumerate(law):
             first = min(ones, 10)
-            rounds = [MeanCounts(10, first), MeanCounts(14, ones - first)]
-            pooled = average(which, rounds, answers=SAMPLED)
+            rounds = {WINDOW: MeanCounts(10, first), WINDOW + 1: MeanCounts(14, ones - first)}
+            pooled = average(which, rounds, plan=WEEKLY)
             below += weight * (mean < pooled.uncut[0])
             above += weight * (mean > pooled.uncut[1])
         assert below <= 0.025
         assert above <= 0.025
 
 
-def test_differences_of_sampled_answers_square_and_add() -> None:
-    change = difference(PLAIN, [TUESDAY], [MONDAY], answers=SAMPLED)
-    later, earlier = estimate(PLAIN, TUESDAY), estimate(PLAIN, MONDAY)
-    assert change.rule == "square-and-add"
-    assert change.half_width == pytest.approx(np.hypot(later.half_width, earlier.half_width), rel=1e-3)
-    asymmetric = difference(PLAIN, MeanCounts(20, 1), MeanCounts(20, 10), answers=SAMPLED)
-    low, high = (clopper_pearson(1, 20, 0.95), clopper_pearson(10, 20, 0.95))
-    down = np.hypot(0.05 - low[0], high[1] - 0.5)
-    contrast = float(PLAIN.channel.contrast) / 24
-    assert asymmetric.value - asymmetric.uncut[0] == pytest.approx(down / contrast)
-
-
 def test_what_cannot_be_pooled_is_refused() -> None:
     histogram = HistogramCounts((250,) * 4, (180, 70, 170, 80))
     for refused in (
         lambda: average(PLAIN, []),
-        lambda: difference(PLAIN, [], MONDAY),
+        lambda: difference(PLAIN, [], [MONDAY]),
         lambda: average(PLAIN, [MONDAY, histogram]),
-        lambda: difference(PLAIN, MONDAY, histogram),  # type: ignore[call-overload]
+        lambda: difference(PLAIN, [MONDAY], [histogram]),  # type: ignore[call-overload]
         lambda: average(PLAIN, [MONDAY, MeanCounts(0, 0)]),
         lambda: average(PLAIN, [MONDAY, MONDAY], confidence=1),
     ):
@@ -446,8 +432,8 @@ def test_liars_on_one_bucket_stay_within_the_bound_of_an_average(share: float) -
     )
     one = [estimate(which, counts).buckets[0].manipulation_bound(share) for counts in (wide, narrow)]
     assert average(which, [wide, narrow]).buckets[0].manipulation_bound(share) >= sum(one) / 2 * (1 - 1e-9)
-    for answers in (Answers(), SAMPLED):
-        change = difference(which, wide, narrow, answers=answers).buckets[0]
+    for plan in (None, WEEKLY):
+        change = difference(which, {WINDOW: wide}, {WINDOW + 28: narrow}, plan=plan).buckets[0]
         assert change.manipulation_bound(share) >= sum(one) * (1 - 1e-9)
 
 

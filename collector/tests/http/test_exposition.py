@@ -112,7 +112,7 @@ def test_a_change_is_the_difference_of_adjacent_periods_of_one_version(store: St
     plan = Plan.from_toml(PLAN)
     fill(store, plan, {100: 300, 101: 400})
     newest, before = Results(store).estimates(plan.name, "hours")
-    expected = difference(newest.metric, newest.counts, before.counts)  # type: ignore[arg-type]
+    expected = difference(newest.metric, newest.by_round, before.by_round)  # type: ignore[arg-type]
     assert isinstance(expected, Estimate)
     for part in ("value", "lower", "upper"):
         found = samples(store, f"change_{part}")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
+from itertools import permutations, product
 from math import prod
 
 import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
 
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan, Segment
 from reticent_collector.plans import lint, plan_tracking, tracking
+from reticent_collector.plans.matching import most_matched
 from reticent_lab.fleet import VectorisedFleet
 
 FIFTH = Fraction(1, 5)
@@ -82,6 +84,94 @@ def test_no_population_is_matched_more_often(devices, gamma):
     for law in laws:
         assert best_matcher(law, channel, channel, devices) <= figure.two_rounds * (1 + 1e-12)
         assert best_matcher(law, channel, EXACT, devices) <= figure.many_rounds * (1 + 1e-12)
+
+
+def joint_matcher(bits, gamma, devices):
+    """
+    The expected share found by the best matcher of all reports at once, over all memories and reports.
+
+    It knows the memories, sees the reports in unknown order, and for each device names the likeliest report by the
+    posterior over all orders.
+    """
+    channel, orders = noisy(bits, gamma), list(permutations(range(devices)))
+    right = Fraction(0)
+    memories = list(product(range(1 << bits), repeat=devices))
+    for memory in memories:
+        for reports in product(range(1 << bits), repeat=devices):
+            weights = [
+                prod(channel[m][reports[at]] for m, at in zip(memory, order, strict=True)) for order in orders
+            ]
+            for device in range(devices):
+                right += max(
+                    sum(weight for weight, order in zip(weights, orders, strict=True) if order[device] == at)
+                    for at in range(devices)
+                )
+    return right / len(memories) / len(orders) / devices
+
+
+@pytest.mark.parametrize(("bits", "devices"), [(1, 2), (2, 2), (1, 3), (1, 4), (2, 3)])
+def test_no_matcher_of_all_reports_finds_more(bits, devices):
+    """By enumeration: more than one who judges reports one by one, from three devices on, and not above the bound."""
+    figure = tracking(devices, 1, {FIFTH: bits})
+    joint = float(joint_matcher(bits, FIFTH, devices))
+    assert figure.many_rounds <= joint * (1 + 1e-12)
+    assert joint <= figure.together
+    if (bits, devices) == (2, 3):
+        assert (round(joint, 3), round(figure.many_rounds, 3), round(figure.together, 3)) == (
+            0.602,
+            0.581,
+            0.957,
+        )
+
+
+BOUNDS = [
+    (1_000_000, 1, 5, "0.00003"),
+    (1_000_000, 1, 10, "0.0010"),
+    (100_000, 1, 10, "0.0102"),
+    (10_000_000, 256, 10, "0.026"),
+    (1_000_000, 256, 10, "0.262"),
+    (20_000, 1, 20, "0.473"),
+    (1_000_000, 256, 20, "0.574"),
+    (10_000, 256, 10, "0.785"),
+    (50_000, 256, 20, "0.919"),
+    (1_000, 1, 40, "1"),
+    (10_000, 256, 20, "1"),
+    (100_000, 4096, 20, "1"),
+]
+
+
+@pytest.mark.parametrize(("devices", "marks", "bits", "printed"), BOUNDS)
+def test_the_bound_for_any_matcher_is_that_of_the_notes(devices, marks, bits, printed):
+    digits = len(printed.partition(".")[2])
+    assert round(tracking(devices, marks, {FIFTH: bits}).together, digits) == float(printed)
+
+
+@pytest.mark.parametrize(("devices", "bits"), [(1000, 40), (1000, 12)])
+def test_an_assignment_of_all_reports_stays_below_the_bound(devices, bits):
+    """One to one, by the least number of disagreements; it finds more than one report at a time does."""
+    rng = np.random.default_rng(7)
+    memory = rng.integers(0, 2, (devices, bits))
+    reports = memory ^ (rng.random((devices, bits)) < 0.2)
+    cost = memory @ (1 - reports.T) + (1 - memory) @ reports.T
+    found = float(np.mean(linear_sum_assignment(cost)[1] == np.arange(devices)))
+    figure = tracking(devices, 1, {FIFTH: bits})
+    assert found <= figure.together
+    if bits == 40:
+        assert found > figure.many_rounds + 0.02, (
+            "what is printed for one report at a time is no bound for this"
+        )
+
+
+def test_the_least_noisy_bits_are_taken_as_known():
+    """Eight bits flipped rarely, then classes of 3,906 devices with 0.161 nats each; the others first give more."""
+    assert most_matched(10**6, 1, {Fraction(1, 20): 8, Fraction(2, 5): 8}) == pytest.approx(0.03976, abs=1e-5)
+
+
+def test_fewer_nats_would_not_be_a_bound():
+    """With log2, or with the flips of two rounds for those of one, the bound falls below what is found."""
+    flips = {FIFTH: 2}
+    assert most_matched(3, 1, flips) > 0.602
+    assert most_matched(3, 1, {2 * FIFTH * (1 - FIFTH): 2}) < most_matched(3, 1, flips)
 
 
 def test_marks_and_several_flips():

@@ -177,7 +177,7 @@ def test_a_day_of_remembered_answers_is_the_average_of_its_rounds(world: World) 
     assert (len(week.by_round), week.rounds_missing) == (4, 24)
 
 
-def test_counts_of_sampled_answers_are_added_up_whatever_the_window() -> None:
+def test_counts_of_sampled_answers_are_added_up_and_the_interval_knows_their_windows() -> None:
     """A window begins on Monday, and a month in the middle of one."""
     plan = plan_with(*sampled("7d"))
     store = open_store("memory:")
@@ -188,7 +188,9 @@ def test_counts_of_sampled_answers_are_added_up_whatever_the_window() -> None:
     later, earlier = world.figures(every="month")
     assert later.counts == MeanCounts(90, 33)
     assert earlier.counts == MeanCounts(30, 9)
-    assert later.estimate.rule == "clopper-pearson"  # type: ignore[union-attr]
+    assert (later.estimate.rule, earlier.estimate.rule) == ("convex-order", "clopper-pearson")  # type: ignore[union-attr]
+    assert later.estimate == average(plan.by_name["used"], later.by_round, plan=plan)
+    assert later.estimate.half_width > estimate(plan.by_name["used"], later.counts).half_width  # type: ignore[union-attr]
     assert [len(week.by_round) for week in world.figures()] == [2, 2]
     store.close()
 

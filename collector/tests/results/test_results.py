@@ -101,12 +101,12 @@ def test_a_figure_is_that_of_a_window_and_pools_the_counts_of_its_rounds(world: 
     assert (earlier.start, earlier.end) == (MONDAY * DAY, (MONDAY + 7) * DAY)
     metric = world.plan.by_name["minutes"]
     for result in (later, earlier):
-        rounds = [
-            sum(by_metric["minutes"] for by_metric in count_reports(reports, world.plan).values())
+        rounds = {
+            number: sum(by_metric["minutes"] for by_metric in count_reports(reports, world.plan).values())
             for number, reports in world.sent.items()
             if result.round <= number <= result.to and reports
-        ]
-        assert result.estimate == average(metric, rounds, answers=world.plan.answers)
+        }
+        assert result.estimate == average(metric, rounds, plan=world.plan)
         assert result.estimate.reports == DEVICES
         shown = result.to_dict()
         assert (shown["round"], shown["last_round"]) == (result.round, result.to)

@@ -34,7 +34,7 @@ def misses(
     quantiles = [middles[int(np.searchsorted(truth[1:], level - 1e-12))] for level in LEVELS]
     bands = wrong_quantiles = 0
     for counts in drawn:
-        band = cumulative(which, counts, confidence)
+        band = cumulative(which, [counts], confidence)
         inside = (np.array(band.lower) <= truth + 1e-12) & (truth - 1e-12 <= np.array(band.upper))
         bands += not inside.all()
         found = [band.quantile(level) for level in LEVELS]
@@ -84,7 +84,7 @@ def test_bands_of_devices_with_a_value_cover(
             assert wrong_quantiles <= bands <= misses_allowed(60)
         truth = np.cumsum(present) / present.sum()
         of_all = asked(Buckets.even(27, 9))
-        missed = [truth[0] > cumulative(of_all, counts).upper[1] for counts in drawn]
+        missed = [truth[0] > cumulative(of_all, [counts]).upper[1] for counts in drawn]
         assert sum(missed) > misses_allowed(60), "shares of all devices are not those of devices with a value"
 
 
@@ -162,7 +162,7 @@ def test_what_a_report_adds_is_as_bounded_as_the_band_takes_it(histograms: Metri
     ones = 31_250 * np.asarray(
         which.flip.channel(which.mechanism.response).share(which.mechanism.yes().mean(axis=1))
     )
-    band = cumulative(which, HistogramCounts((31_250,) * 32, tuple(ones.round().astype(int).tolist())))
+    band = cumulative(which, [HistogramCounts((31_250,) * 32, tuple(ones.round().astype(int).tolist()))])
     contrast = (math.e - 1) / (math.e + 1)
     tail = 0.05 / 2 / (BUCKETS - 1)
     for edge in range(1, BUCKETS // 2 + 1):

@@ -74,7 +74,7 @@ def test_a_difference_is_covered_whoever_changed(chance: Chance, misses_allowed:
             staying = source.binomial(DEVICES - movers, low)
             before = staying + source.binomial(movers, low)
             after = staying + source.binomial(movers, high)
-            change = difference(plain, MeanCounts(DEVICES, int(after)), MeanCounts(DEVICES, int(before)))
+            change = difference(plain, [MeanCounts(DEVICES, int(after))], [MeanCounts(DEVICES, int(before))])
             misses += not change.lower <= movers / DEVICES <= change.upper
         assert misses <= misses_allowed(150)
         assert misses == 0 or movers > 0

@@ -8,6 +8,7 @@ small ones, each of which is a repetition.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import lru_cache
 from math import tanh
 
@@ -24,6 +25,8 @@ from reticent_lab.fleet import VectorisedFleet
 DEVICES, WINDOW, WINDOWS = 2_000, 28, 52
 WEEKLY = Answers(window=WINDOW)
 METRIC = Metric("part", OneBitMean(1, 1))
+PLAN = Plan("sampled", 1, 21_600, 21_600, (METRIC,), answers=WEEKLY)
+FIRST = PLAN.window_of(20_000).first  # type: ignore[union-attr]
 NOISE = 1 / (4 * tanh(0.5) ** 2)
 """n·Var/m² of one bit at ε = 1 at half of the range: 1.17."""
 
@@ -48,15 +51,18 @@ def law(period: str, share: float) -> list[tuple[float, Estimate]]:
         spread = 7 * np.sqrt(size * share * (1 - share)) + 3
         ones = np.arange(max(0, int(size * share - spread)), min(size, int(size * share + spread)) + 1)
         for count, of_count in zip(ones.tolist(), binom.pmf(ones, size, share).tolist(), strict=True):
-            outcomes.append((chance * of_count, pooled(size, count, 1 if period == "round" else WINDOW)))
+            outcomes.append((chance * of_count, pooled(size, count, period)))
     return outcomes
 
 
-def pooled(reports: int, ones: int, rounds: int) -> Estimate:
-    """What the reader shows for so many reports in several rounds: it adds up their counts, however they fell."""
+def pooled(reports: int, ones: int, period: str) -> Estimate:
+    """The figure for these devices of so many reports in several rounds: counts add up, however they fell."""
+    rounds = 1 if period == "round" else WINDOW
     parts = [MeanCounts(reports // rounds, ones // rounds)] * (rounds - 1)
     rest = MeanCounts(reports - reports // rounds * (rounds - 1), ones - ones // rounds * (rounds - 1))
-    return average(METRIC, [*parts, rest], answers=WEEKLY)
+    apart = WINDOW if period == "year" else 1
+    counts = {FIRST + apart * place: part for place, part in enumerate([*parts, rest])}
+    return average(METRIC, counts, plan=PLAN, these=True)
 
 
 def coverage(outcomes: list[tuple[float, Estimate]], truth: float) -> float:
@@ -80,6 +86,46 @@ def test_intervals_cover_and_variances_are_those_of_the_formula(period: str, tru
         assert variance(outcomes, truth) == pytest.approx(FORMULAS[period], rel=0.03)
         others = [formula for name, formula in FORMULAS.items() if name != period]
         assert all(abs(variance(outcomes, truth) / other - 1) > 0.03 for other in others)
+
+
+@pytest.mark.parametrize(("epsilon", "windows", "pooled_covers"), [(1, 4, 0.88), (1, 52, 0.43), (2, 4, 0.77)])
+def test_the_population_of_devices_that_keep_their_values_is_covered(
+    epsilon: float, windows: int, pooled_covers: float
+) -> None:
+    """
+    2,000 devices, drawn 0 or 1, answer in each window: the exact law of the sum of their bits.
+
+    The interval for these devices, of the counts of all windows together, is no interval for the population.
+    """
+    metric = Metric("part", OneBitMean(epsilon, 1))
+    low = 1 / (np.exp(epsilon) + 1)
+    for truth in (0.5, 0.1):
+        hits = np.arange(windows + 1)
+        device = (1 - truth) * binom.pmf(hits, windows, low) + truth * binom.pmf(hits, windows, 1 - low)
+        size = DEVICES * windows + 1
+        law = np.maximum(np.fft.irfft(np.fft.rfft(device, 2 * size) ** DEVICES, 2 * size)[:size], 0)
+        seen = np.flatnonzero(law > 1e-9)
+        # Ends are monotone in the number of ones: find where the interval begins and ceases to hold the truth.
+        covered = {}
+        for these in (False, True):
+            ends = [
+                bisect_left(seen, 1, key=lambda ones: beyond(metric, int(ones), windows, truth, side, these))
+                for side in ("upper", "lower")
+            ]
+            covered[these] = law[seen[ends[0] : ends[1]]].sum()
+        assert 0.95 <= covered[False] <= 0.99
+        assert covered[True] < 0.94
+        if truth == 0.5:
+            assert covered[True] == pytest.approx(pooled_covers, abs=0.01)
+
+
+def beyond(metric: Metric, ones: int, windows: int, truth: float, side: str, these: bool) -> int:
+    """Whether an end of an average has reached the truth ("upper"), or passed it ("lower")."""
+    base, more = divmod(ones, windows)
+    counts = {FIRST + WINDOW * place: MeanCounts(DEVICES, base + (place < more)) for place in range(windows)}
+    figure = average(metric, counts, plan=PLAN, these=these)
+    assert figure.covers == ("these devices" if these else "all devices like these")
+    return int(figure.uncut[1] >= truth if side == "upper" else figure.uncut[0] > truth)
 
 
 @pytest.mark.parametrize("period", ["round", "year"])

@@ -47,7 +47,9 @@ def test_a_claim_is_proved_by_a_test_that_exists(claim):
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.id)
 def test_a_claim_says_whom_it_compares_over_what_and_what_it_leaves_out(claim):
     assert all((claim.title, claim.compares, claim.over, claim.observer, claim.not_covered))
-    said = claim.sentence.format(loss="1.0", time="1 year", devices="10", share="1 %")
+    said = claim.sentence.format(
+        loss="1.0", time="1 year", devices="10", share="1 %", together="may find all"
+    )
     assert said.endswith(".")
     assert "at most" in said
     assert OLD.search(said) is None
@@ -68,7 +70,13 @@ def test_the_page_of_promises_quotes_the_list():
     for claim in CLAIMS.values():
         for words in (
             claim.title,
-            claim.sentence.format(loss="loss", time="R rounds", devices="n", share="a share"),
+            claim.sentence.format(
+                loss="loss",
+                time="R rounds",
+                devices="n",
+                share="a share",
+                together="finds more, but never above another share",
+            ),
         ):
             assert words in page, f"{claim.id}: {words}"
 

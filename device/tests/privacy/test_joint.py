@@ -127,6 +127,21 @@ def test_a_window_counts_the_worst_of_the_sets_that_may_be_asked(asked, one_by_o
     assert worst <= loss_of_window([], [(members, 10)], asked) <= (0.9, 1.5)[asked - 1] + 1e-9
 
 
+@pytest.mark.parametrize("asked", [1, 2])
+def test_counters_that_share_epsilon_but_not_their_range_are_not_alike(asked):
+    """
+    Ranges 10, 1 and 1 with a limit of 2: the two small ones together lose as if there were no limit.
+
+    The first two by themselves, as if all were alike, would lose less.
+    """
+    members = [OneBitMean(1, top) for top in (10, 1, 1)]
+    worst = joint_limit_loss(members[-asked:], [Flip(0)] * asked, 2)
+    assert worst == asked
+    assert loss_of_window([], [(members, 2)], asked) == asked
+    assert joint_limit_loss(members[:asked], [Flip(0)] * asked, 2) < asked - 0.3
+    assert loss_of_window([], [(members[::-1], 2)], asked) == asked
+
+
 def test_refusals():
     mean, flip = OneBitMean(1, 1), Flip(0)
     with pytest.raises(ParameterError, match="flips: expected one for each of 2 mechanisms"):

@@ -104,7 +104,8 @@ def test_both_ways_have_the_figures_of_the_notes() -> None:
         }
         assert wide["round"][1] / wide["round"][0] == pytest.approx((32.8 / 3.25) ** 0.5, rel=0.01)
         assert sampled.half_widths["week"] / wide["year"][1] == pytest.approx(
-            (1.17 / 0.0225) ** 0.5, rel=0.01
+            (1.17 / 0.268) ** 0.5 / 1.193,  # MATHS.md 13: who was drawn stays, and the upper mean costs 1.193
+            rel=0.01,
         )
         assert sampled.half_widths["week"] < remembered.half_widths["week"] < wide["round"][0]
 
@@ -160,7 +161,11 @@ def test_the_half_width_to_expect_is_that_of_the_average(metric: Metric, devices
 def test_sampled_answers_are_expected_as_they_are_pooled(devices: int) -> None:
     metric = Metric("m", OneBitMean(1, 24))
     for rounds in (1, 7, 365):
-        reports = ceil(devices * rounds / 7)
-        pooled = average(metric, [MeanCounts(reports, reports // 2)], answers=Answers(7))
+        windows = ceil(rounds / 7)
+        reports = ceil(devices * rounds / 7 / windows)
+        plan = Plan("p", 1, 86_400, 86_400, (metric,), answers=Answers(7))
+        first = plan.window_of(20_000).first  # type: ignore[union-attr]
+        counts = {first + 7 * window: MeanCounts(reports, reports // 2) for window in range(windows)}
+        pooled = average(metric, counts, plan=plan)
         expected = expected_average_half_width(metric, devices, rounds, answers=Answers(7))
         assert expected == pytest.approx(pooled.half_width, rel=0.01)

@@ -15,7 +15,9 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
 from itertools import product
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +108,9 @@ def precision(way: str, people: Crowd, truth: dict[str, NDArray[np.float64]], se
             parts = (
                 [week[slot::ROUNDS_PER_DAY] for slot in range(ROUNDS_PER_DAY)] if way == PER_SLOT else [week]
             )
-            averages = [average(metric, part, CONFIDENCE, plan.answers) for part in parts]
+            if plan.answers.sampled:  # a window, whose counts add up
+                parts = [[reduce(add, week)]]
+            averages = [average(metric, part, CONFIDENCE) for part in parts]
             error = float(np.mean([one.value for one in averages])) - true
             half = float(np.mean([one.half_width for one in averages]))
             weeks.append((half, error**2, abs(error) <= half))

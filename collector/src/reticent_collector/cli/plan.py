@@ -15,7 +15,7 @@ from rich.text import Text
 from reticent.errors import PlanError
 from reticent.mechanisms import Flip
 from reticent.plan import Answers, Metric, Plan, PrivacyCard, Problem, privacy_card
-from reticent.plan.card import duration, share
+from reticent.plan.card import duration
 from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, Losses, printed
 from reticent_collector.cli.options import confidence_option, input_file
 from reticent_collector.cli.output import (
@@ -28,8 +28,15 @@ from reticent_collector.cli.output import (
     print_json,
     table,
 )
+from reticent_collector.plans import (
+    Tracking,
+    export_plan,
+    lint,
+    lint_succession,
+    plan_tracking,
+    tracking_in_words,
+)
 from reticent_collector.plans import diff as diff_plans
-from reticent_collector.plans import export_plan, lint, lint_succession, plan_tracking
 
 WEEK = 7 * 86_400
 POOR = 0.05
@@ -212,8 +219,7 @@ def _print_card(screen: Console, plan: Plan, card: PrivacyCard, answer: Mapping[
     screen.print(losses_table)
     width = max(len(title) for title, _ in card.scopes)
     scopes = [f"  {title:{width}}  {scope}" for title, scope in card.scopes]
-    matched = share(answer["tracking"]["many_rounds"])
-    tracked = CLAIMS["tracking"].sentence.format(devices=f"{answer['devices']:,}", share=matched)
+    tracked = tracking_in_words(Tracking(**answer["tracking"]))
     screen.print(
         "\n".join(["", MEANING, *scopes, NOT_COVERED, "See docs/explanation/not-protected.md."]), style="dim"
     )

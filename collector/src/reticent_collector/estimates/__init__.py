@@ -29,6 +29,7 @@ from reticent_collector.estimates.notebook import plot_rounds
 from reticent_collector.estimates.pooling import average, difference, expected_average_half_width
 from reticent_collector.estimates.postprocess import Fitted, clip, expectation_maximisation, norm_sub
 from reticent_collector.estimates.table import BACKENDS, arrow_bytes, csv_text, estimates_to_frame
+from reticent_collector.estimates.versions import VersionCounts, over_versions
 from reticent_collector.figures import Unit, figure, number, places, plural
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Quantile",
     "RowBalance",
     "Unit",
+    "VersionCounts",
     "arrow_bytes",
     "average",
     "balance",
@@ -62,6 +64,7 @@ __all__ = [
     "figure",
     "norm_sub",
     "number",
+    "over_versions",
     "paper_bound",
     "places",
     "plot_rounds",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, reduce
 from math import e, isnan
@@ -14,12 +14,12 @@ from scipy.special import bdtrc, bdtrik
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Flip, Mechanism
-from reticent.plan import Answers, Metric
-from reticent_collector.counts import Counts, HistogramCounts
-from reticent_collector.estimates.estimator import Estimate, HistogramEstimate
+from reticent.plan import Metric, Plan
+from reticent_collector.counts import HistogramCounts
+from reticent_collector.estimates.estimator import THESE, Estimate, HistogramEstimate
 from reticent_collector.estimates.interval import Floats, Integers, binomial_limits
 from reticent_collector.estimates.notebook import cumulative_html, plot_cumulative, quantile_html
-from reticent_collector.estimates.pooling import REMEMBERED, average
+from reticent_collector.estimates.pooling import CountsOfRounds, average
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,18 +116,21 @@ class CumulativeEstimate:
 
 def cumulative(
     metric: Metric,
-    counts: Counts | Sequence[Counts],
+    rounds: CountsOfRounds,
     confidence: float = 0.95,
-    answers: Answers = REMEMBERED,
+    plan: Plan | None = None,
     histogram: Estimate | HistogramEstimate | None = None,
+    *,
+    these: bool = False,
 ) -> CumulativeEstimate:
     """
     The cumulative histogram, with a band that holds at all edges at once, however few reports there are.
 
-    Of the counts of a round, or of several: those of sampled answers are added up. *For several rounds of
-    remembered answers* it is that of their average: its intervals (`average`) hold for all buckets at once, so
-    the sums of their lower and of their upper ends bound F from the left, and 1 less those sums from the right.
-    What follows is about one round.
+    Of the counts of each round, as `average` takes them, and for the same devices. *For several rounds of remembered
+    answers, and several windows of sampled ones*, it is that of their average: its intervals hold for all buckets at
+    once, so the sums of their lower and of their upper ends bound F from the left, and 1 less those sums from the
+    right. What follows is about one round, or one window, whose counts are added up; and about several windows where
+    `these` devices are asked for.
 
     F at an edge is the sum of the buckets below it, or 1 less the sum of those above. Each of the k - 1 inner
     edges has two limits, each wrong with probability a = (1 - confidence) / 2(k - 1) at most, for devices
@@ -162,17 +165,16 @@ def cumulative(
 
     at all edges at once and with the same confidence; F is 1 at the top.
     """
-    rounds = [*counts] if isinstance(counts, Sequence) else [counts]
-    total = reduce(add, rounds)
     if histogram is None:  # else it is that of these counts, computed already
-        histogram = average(metric, rounds, confidence, answers)
+        histogram = average(metric, rounds, confidence, plan, these=these)
+    total = reduce(add, rounds.values() if isinstance(rounds, Mapping) else rounds)
     if (
         metric.kind != "histogram"
         or not isinstance(total, HistogramCounts)
         or not isinstance(histogram, HistogramEstimate)
     ):
         raise ParameterError(metric.name, "a histogram", f"a {metric.kind}")
-    if histogram.buckets[0].rule == "clopper-pearson":
+    if all(bucket.rule.removesuffix(THESE) == "clopper-pearson" for bucket in histogram.buckets):
         tail = (1 - confidence) / 2 / max(len(histogram.buckets) - 1, 1)
         limits = _limits_by_bucket if metric.mechanism.rows_are_buckets else _limits_by_report
         inner = limits(metric, total, histogram.values, tail)

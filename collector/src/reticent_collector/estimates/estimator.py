@@ -36,17 +36,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+THESE = ", these devices"
+"""Ends the rule of an interval that speaks of the devices that answered, not of all devices like these."""
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """
     An unbiased value, and an interval for the truth.
 
     `value` is right on average and therefore may be negative or above the range. `lower` and `upper` hold the
-    truth with probability `confidence`: the Clopper-Pearson interval, mapped through the estimator and cut to
-    the range the truth is known to be in (`span`). So the value may lie outside its own interval, and both are
-    right. Where nothing is left after cutting, both ends are the nearest end of the range and `consistent` is
-    False: no truth in the range, or only with bad luck, produces these reports. `half_width`, printed after ±,
-    is that of the interval before cutting.
+    truth with probability `confidence`: an interval for the share of hits, mapped through the estimator and cut to
+    the range the truth is known to be in (`span`). The truth is that of the devices that `covers` names. So the value
+    may lie outside its own interval, and both are right. Where nothing is left after cutting, both ends are the
+    nearest end of the range and `consistent` is False: no truth in the range, or only with bad luck, produces these
+    reports. `half_width`, printed after ±, is that of the interval before cutting.
 
     A bucket that no device was asked about has the whole range for its interval and no value: `value` is nan,
     null in JSON and empty in a table.
@@ -68,7 +72,18 @@ class Estimate:
     edges: tuple[float, float] | None = None  #: The bucket, for the share of one between two numbers
     label: str = ""  #: The bucket, for one that has a name: a label of a choice, or "absent"
     kind: MetricKind = "mean"  #: What was asked
-    rule: str = "clopper-pearson"  #: The method of the interval: this, or one of `pooling`
+    rule: str = (
+        "clopper-pearson"  #: The method of the interval: this, or one of `pooling`, and whom it covers
+    )
+
+    @property
+    def covers(self) -> str:
+        """
+        Whose truth the interval holds.
+
+        An interval for all devices like these holds that of the devices that answered too.
+        """
+        return "these devices" if self.rule.endswith(THESE) else "all devices like these"
 
     @property
     def half_width(self) -> float:
@@ -102,7 +117,7 @@ class Estimate:
         """
         if not 0 <= share <= 1:
             raise ParameterError("share", "a number from 0 to 1", share)
-        limited = self.reports and self.rule == "clopper-pearson"
+        limited = self.reports and self.rule.removesuffix(THESE) == "clopper-pearson"
         return self.manipulation * min(share, self.reports / self.devices if limited else 1.0)
 
     def __str__(self) -> str:
@@ -112,7 +127,8 @@ class Estimate:
         if isnan(self.value):
             return f"unknown ({level}, n={self.reports:,})"
         number = f"{self.value:,.{places}f} ± {self.half_width:,.{places}f}"
-        return f"{number}{unit} ({level}, n={self.reports:,})"
+        whom = THESE if self.rule.endswith(THESE) else ""
+        return f"{number}{unit} ({level}, n={self.reports:,}{whom})"
 
     def _repr_html_(self) -> str:
         return estimate_html(self)
@@ -270,12 +286,14 @@ def estimates(
     confidence: float,
     leverage: Floats | None = None,
     rule: str = "clopper-pearson",
+    weights: tuple[Floats, Floats] | None = None,
 ) -> Estimate | HistogramEstimate:
     """
     The estimate from shares of hits and the ends of their intervals: of a mean, or of each bucket.
 
     Without a report, the interval is the whole range. `leverage` is the number of devices for each report; a
-    liar who picks the cohort has so many times the weight of an honest device.
+    liar who picks the cohort has so many times the weight of an honest device. `weights` are those of the noise and
+    of the sampling of one report in the variance, where they are not the same.
     """
     mechanism, channel = metric.mechanism, metric.channel
     top, asked = mechanism.top, reports > 0
@@ -283,6 +301,8 @@ def estimates(
     lower = np.where(asked, top * channel.truth(ends[0]), 0.0)
     upper = np.where(asked, top * channel.truth(ends[1]), top)
     noise, sampling = mechanism.variances(metric.flip, np.clip(np.where(asked, value / top, 0.5), 0.0, 1.0))
+    if weights is not None:
+        noise, sampling = noise * weights[0], sampling * weights[1]
     per_report = devices / np.where(asked, reports, devices) if leverage is None else leverage
     columns = {
         "value": value,

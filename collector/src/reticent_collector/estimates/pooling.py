@@ -21,55 +21,102 @@ of remembered ones in it is κ = Σ w·m rounded up or down, with mean κ. So E 
 with a coin B_i, and Σ c_i B_i is the expectation of Σ B_i over a random set of n devices with inclusion
 probabilities c_i. Such a set can be strongly Rayleigh; then that sum has the law of n independent coins,
 which is below Bin(n, M) (Hoeffding 1956). ∎ The interval inverts the upper mean of that law; see
-`convex_order`.
+`convex_order`. It holds for the population that the devices are drawn from, and for the devices that answered.
 
-*convex-order*, for a difference of two rounds of **given devices**. Given its values, the two bits of a
-device never correlate negatively: one class, one bit; two classes, independent draws; and the chance of a 1
-is monotone in the alpha that both share. So the difference of two bits is below that of two independent ones,
-and D ≤cx Bin(n₂, P₂)/n₂ - Bin(n₁, P₁)/n₁. The two probabilities are unknown: they are first confined to
-Clopper-Pearson intervals at a fiftieth of 1 - confidence, and the widest law within decides. For devices
-*drawn* from a population who is drawn adds to both rounds alike, and the interval can be too narrow for the
-population's change. Different devices, such as two segments of one round, are independent: it holds for both.
+**Sampled answers** are fresh draws in each window. Within one window a device has one report, so the counts of its
+rounds add up and Clopper-Pearson is exact (*clopper-pearson*), for the population and for these devices. Over V
+windows there are two things to estimate, and the figure is unbiased for both: it is the mean over reports.
 
-*convex-order*, for a difference of two periods: upper means add under any dependence, so those of the two
-averages do.
+*These devices*: the mean over the reports of what their devices held. Given all values the N bits are independent
+coins, so Clopper-Pearson for the sum of all counts is exact at any N and V. It is what `these=True` gives.
 
-Averaging the ends of the rounds' own intervals, or subtracting them crosswise, would be narrower by a sixth
-where there is no flip. It holds in the limit of many devices, since sd(a + b) ≤ sd(a) + sd(b); but quantiles do
-not add like that, and for few devices that change it has no proof. So it is not offered.
+*The population*, which is the default and also covers these devices. A device keeps its value, so V reports of one
+device are not those of V. Pooled Clopper-Pearson would cover the population's mean .88, .72 and .43 of the time
+(V = 4, 12, 52; ε = 1, 100 devices).
 
-**Sampled answers** are fresh draws: the *counts* of all rounds add up and Clopper-Pearson is exact for them
-(*clopper-pearson*). The figure is the mean over reports, so a round with more reports weighs more. The
-difference of two periods combines the distances to the limits like independent errors (*square-and-add*).
+*convex-order*, **theorem A.** Devices independent, any histories, coming and going, unequal windows; N reports in V
+windows, at most one per device and window; n = ⌊N/V⌋. The share of hits is below, in convex order, that of n
+devices that keep a truth of 1 with chance μ, of 0 otherwise, and answer V times each (`Steady`). *Proof.* Let every
+value be 0 or 1, drawn with its mean afresh in each window. Given these, with y the part of ones, the share is the
+expectation over a random sub-sample of nV reports with that part; so E f ≤ φ(nVy), φ(k) = E f(Bin(k, high) +
+Bin(nV - k, low)), which is convex. y = Σ c_i a_i / n with c_i = V_i n/N ≤ 1, Σ c_i = n and independent means a_i in
+[0, 1]; the rest as above. ∎
 
-Within one round devices differ from segment to segment: pool segments by adding their counts.
+*convex-order*, **theorem B.** Where a report is about some rows or metrics only: n_v of the D_v reports of window v
+are about the row, C = Σ n_v/D_v, N = Σ n_v, n = ⌊N/C⌋. The share of hits is below Bin(N, low + (high-low) J/n)/N,
+J ~ Bin(n, μ) (`Asked`). *Proof.* Given values, those asked are a uniform n_v of D_v, so the hits of window v are
+below Bin(n_v, low + (high-low) x̄_v), and all of them below Bin(N, low + (high-low) y) with y = Σ n_v x̄_v / N =
+Σ c_i a_i / N, c_i = Σ n_v/D_v over the windows of device i, at most C; the rest as for A. ∎ Both hold; the one with
+less variance is taken, which the answers do not decide.
+
+**Differences** of two sides, D = later less earlier:
+
+*crosswise*, where one side has fewer than 30 devices: the lower limit of one less the upper limit of the other, each
+at half the tail. It holds whatever the dependence (Bonferroni), for whomever the limits of both sides hold.
+
+*convex-order*, independent sides: D ≤cx Bin(n₂, P₂)/n₂ - Bin(n₁, P₁)/n₁. The two probabilities are unknown: they
+are first confined to Clopper-Pearson intervals at a fiftieth of 1 - confidence, and the widest law within decides.
+That is the one nearest to one half, but for skewness, for which there is a factor of 1 + 2/n (measured: 1 + 1.16/n).
+It holds for
+
+- two rounds of remembered answers, for **these devices**: given its values, the two bits of a device never correlate
+  negatively (one class, one bit; two classes, independent draws; and the chance of a 1 is monotone in the alpha that
+  both share). For the population only if values of a device in the two rounds do not correlate negatively, or in the
+  limit of many devices where (1-2γ) tanh(ε/2) ≤ .65;
+- sampled answers of **these devices**;
+- two sides with no device in common, such as two tags in one round, or in one window of sampled answers, for these
+  devices and the population alike.
+
+*convex-order*, sampled answers of the **population**: who was drawn enters both sides, in the worst case in opposite
+ways. D ≤cx Y₂ - Y₁ of the laws of theorem A with countermonotone truths (`opposed_excess`). *Proof.* E f given the
+numbers of ones is convex in each and supermodular in (y₂, -y₁); of all couplings the comonotone one of these is the
+largest, and it grows with the margins in convex order. ∎
+
+*convex-order*, all others, such as two periods of remembered answers: upper means add under any dependence, so those of
+the two averages do. It holds for these devices and the population.
+
+Averaging the ends of the rounds' own intervals would be narrower by a sixth where there is no flip. It holds in the
+limit of many devices, since sd(a + b) ≤ sd(a) + sd(b); but quantiles do not add like that, and for few devices that
+change it has no proof. So it is not offered.
+
+A difference of tags is one of different people: early adopters of a version differ from others. Within one round
+devices differ from segment to segment: pool segments by adding their counts. Counts of several versions of a plan
+are for `over_versions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
-from math import hypot
 from operator import add
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
 from reticent.errors import ParameterError
-from reticent.plan import Answers, Metric
+from reticent.plan import Answers, Metric, Plan
 from reticent_collector.counts import Counts, HistogramCounts, MeanCounts
-from reticent_collector.estimates.convex_order import average_excess, average_interval, difference_excess
+from reticent_collector.estimates.convex_order import (
+    Asked,
+    Repeated,
+    Steady,
+    average_interval,
+    difference_excess,
+    largest_excess,
+    opposed_excess,
+)
 from reticent_collector.estimates.estimator import (
+    THESE,
     Estimate,
     HistogramEstimate,
     counted,
-    estimate,
     estimates,
     shares,
 )
 from reticent_collector.estimates.interval import (
     Floats,
+    Integers,
     binomial_limits,
     check_confidence,
     check_devices,
@@ -79,29 +126,65 @@ from reticent_collector.estimates.interval import (
 
 REMEMBERED = Answers()
 SPENT_ON_NUISANCE = 0.02  # the part of 1 - confidence that confines the probabilities behind a difference
+ENOUGH = 30  # devices on each side from which on a difference is not that of crosswise limits
+
+MeanRounds = Mapping[int, MeanCounts] | Sequence[MeanCounts]
+HistogramRounds = Mapping[int, HistogramCounts] | Sequence[HistogramCounts]
+CountsOfRounds = Mapping[int, Counts] | Sequence[Counts]
+"""The counts of each round, by its number; a list serves where answers are remembered."""
 
 
 @overload
 def average(
-    metric: Metric, rounds: Sequence[MeanCounts], confidence: float = 0.95, answers: Answers = REMEMBERED
+    metric: Metric,
+    rounds: MeanRounds,
+    confidence: float = 0.95,
+    plan: Plan | None = None,
+    *,
+    these: bool = False,
+    all_reports: Mapping[int, int] | None = None,
 ) -> Estimate: ...
 @overload
 def average(
-    metric: Metric, rounds: Sequence[HistogramCounts], confidence: float = 0.95, answers: Answers = REMEMBERED
+    metric: Metric,
+    rounds: HistogramRounds,
+    confidence: float = 0.95,
+    plan: Plan | None = None,
+    *,
+    these: bool = False,
+    all_reports: Mapping[int, int] | None = None,
 ) -> HistogramEstimate: ...
 @overload
 def average(
-    metric: Metric, rounds: Sequence[Counts], confidence: float = 0.95, answers: Answers = REMEMBERED
+    metric: Metric,
+    rounds: CountsOfRounds,
+    confidence: float = 0.95,
+    plan: Plan | None = None,
+    *,
+    these: bool = False,
+    all_reports: Mapping[int, int] | None = None,
 ) -> Estimate | HistogramEstimate: ...
 def average(
-    metric: Metric, rounds: Sequence[Counts], confidence: float = 0.95, answers: Answers = REMEMBERED
+    metric: Metric,
+    rounds: CountsOfRounds,
+    confidence: float = 0.95,
+    plan: Plan | None = None,
+    *,
+    these: bool = False,
+    all_reports: Mapping[int, int] | None = None,
 ) -> Estimate | HistogramEstimate:
     """
     The average of one metric over rounds, from the counts of each.
 
-    `answers` is the plan's way of answering (`Plan.answers`): the counts of sampled answers are added up,
-    rounds of remembered ones are averaged. `Estimate.rule` says where the interval comes from. `reports` is the
-    fewest of a round for remembered answers, because bits that repeat themselves are not more evidence.
+    `plan` says how devices answer; without one, answers are remembered. For sampled answers `rounds` has the counts
+    by the number of the round, such as `Result.by_round`, because a device has one report in each window. Counts of
+    several rounds that are added up already are refused: of these no interval is known.
+
+    The interval is for the mean over all devices like these. `these` asks for that over just the devices that
+    answered, which is narrower for sampled answers over several windows; `Estimate.covers` says which it is.
+    `all_reports`, by round, is for a plan whose reports are about some of its metrics: with it an average over
+    several windows is narrower. `Estimate.rule` says where the interval comes from. `reports` is the fewest of a
+    round for remembered answers, because bits that repeat themselves are not more evidence.
 
     >>> from reticent_collector.counts import MeanCounts
     >>> from reticent.mechanisms import Flip, OneBitMean
@@ -110,80 +193,79 @@ def average(
     >>> print(average(hours, week[:1]))
     6.72 ± 0.27 hour (95%, n=100,000)
     >>> print(average(hours, week), average(hours, week).rule)
-    6.76 ± 0.20 hour (95%, n=100,000) convex-order
+    6.76 ± 0.17 hour (95%, n=100,000) convex-order
     """
     check_confidence(confidence)
-    if not rounds:
-        raise ParameterError("rounds", "the counts of at least one round", 0)
-    if answers.sampled or len(rounds) == 1:
-        return estimate(metric, reduce(add, rounds), confidence)
-    bits = _Bits(metric, rounds, confidence)
-    return estimates(
-        metric,
-        bits.share,
-        bits.interval(bits.tail),
-        bits.reports,
-        bits.smallest,
-        confidence,
-        bits.leverage,
-        rule="convex-order",
-    )
-
-
-Means = MeanCounts | Sequence[MeanCounts]
-Histograms = HistogramCounts | Sequence[HistogramCounts]
-Rounds = Counts | Sequence[Counts]
+    return _side(metric, rounds, confidence, plan, these, all_reports).average()
 
 
 @overload
 def difference(
-    metric: Metric, later: Means, earlier: Means, confidence: float = 0.95, answers: Answers = REMEMBERED
+    metric: Metric,
+    later: MeanRounds,
+    earlier: MeanRounds,
+    confidence: float = 0.95,
+    plan: Plan | None = None,
+    *,
+    these: bool = False,
 ) -> Estimate: ...
 @overload
 def difference(
-    metric: Metric, later: Histograms, earlier: Histograms, confidence: float = 0.95, answers: Answers = ...
+    metric: Metric,
+    later: HistogramRounds,
+    earlier: HistogramRounds,
+    confidence: float = 0.95,
+    plan: Plan | None = None,
+    *,
+    these: bool = False,
 ) -> HistogramEstimate: ...
 @overload
 def difference(
-    metric: Metric, later: Rounds, earlier: Rounds, confidence: float = 0.95, answers: Answers = ...
+    metric: Metric,
+    later: CountsOfRounds,
+    earlier: CountsOfRounds,
+    confidence: float = 0.95,
+    plan: Plan | None = None,
+    *,
+    these: bool = False,
 ) -> Estimate | HistogramEstimate: ...
 def difference(
-    metric: Metric, later: Rounds, earlier: Rounds, confidence: float = 0.95, answers: Answers = REMEMBERED
+    metric: Metric,
+    later: CountsOfRounds,
+    earlier: CountsOfRounds,
+    confidence: float = 0.95,
+    plan: Plan | None = None,
+    *,
+    these: bool = False,
 ) -> Estimate | HistogramEstimate:
     """
-    `later` less `earlier`: each the counts of a round, or of the rounds of a period.
+    `later` less `earlier`: each the counts of the rounds of a period, as for `average`.
 
-    A change of zero is not excluded until the interval excludes it. For remembered answers the interval speaks
-    of the devices that answered. For devices that did not change, the noise cancels and the interval is far
-    wider than the error, which counts alone do not show.
+    Two periods, or two tags in the same rounds; no report may be on both sides. `Estimate.covers` says whether the
+    interval speaks of all devices like these or of the devices that answered, as it does for two rounds of
+    remembered answers. A change of zero is not excluded until the interval excludes it. For devices that did not
+    change, the noise of remembered answers cancels and the interval is far wider than the error, which counts alone
+    do not show.
+
+    >>> from reticent_collector.counts import MeanCounts
+    >>> from reticent.mechanisms import OneBitMean
+    >>> hours = Metric("hours", OneBitMean(epsilon=1, max_value=24), unit="hour")
+    >>> monday, tuesday = MeanCounts(reports=10_000, ones=4_000), MeanCounts(reports=9_000, ones=4_100)
+    >>> print(difference(hours, [tuesday], [monday]))
+    2.89 ± 0.88 hour (95%, n=9,000, these devices)
     """
-    periods = [[*rounds] if isinstance(rounds, Sequence) else [rounds] for rounds in (later, earlier)]
-    after, before = (average(metric, rounds, confidence, answers) for rounds in periods)
-    pairs = [*zip(_numbers(after), _numbers(before), strict=True)]
-    numbers: list[Estimate] = []
-    if answers.sampled:
-        for new, old in pairs:  # the distances to the limits combine like the errors of independent reports
-            down = hypot(new.value - new.uncut[0], old.uncut[1] - old.value)
-            up = hypot(new.uncut[1] - new.value, old.value - old.uncut[0])
-            numbers.append(_subtracted(new, old, (down, up), "square-and-add"))
-    else:
-        late, early = (_Bits(metric, rounds, confidence) for rounds in periods)
-        excess = _excess_of_rounds if late.single and early.single else _excess_of_periods
-        tail, spent = (1 - SPENT_ON_NUISANCE) * late.tail, SPENT_ON_NUISANCE * late.tail / 2
-        boxes = [np.clip(bits.interval(spent), bits.flip, 1 - bits.flip) for bits in (late, early)]
-        scale = metric.mechanism.top / float(metric.channel.contrast)
-        for place, pair in enumerate(pairs):
-            ends = (0.0, 0.0)
-            if late.reports[place] and early.reports[place]:
-                later_box, earlier_box = ((low[place], high[place]) for low, high in boxes)
-                ends = (
-                    scale * excess(late, later_box, early, earlier_box, place, tail),
-                    scale * excess(early, earlier_box, late, later_box, place, tail),
-                )
-            numbers.append(_subtracted(*pair, ends, "convex-order"))
-    if isinstance(after, Estimate):
+    check_confidence(confidence)
+    after, before = (_side(metric, rounds, confidence, plan, these, None) for rounds in (later, earlier))
+    whole, other = after.average(), before.average()
+    scale = metric.mechanism.top / float(metric.channel.contrast)
+    pairs = zip(_numbers(whole), _numbers(other), strict=True)
+    numbers = []
+    for place, (new, old) in enumerate(pairs):
+        down, up, rule = _reach(after, before, place) if new.reports and old.reports else (0.0, 0.0, new.rule)
+        numbers.append(_subtracted(new, old, (scale * down, scale * up), rule))
+    if isinstance(whole, Estimate):
         return numbers[0]
-    return replace(after, buckets=tuple(numbers), reports=min(after.reports, before.reports))
+    return replace(whole, buckets=tuple(numbers), reports=min(whole.reports, other.reports))
 
 
 def expected_average_half_width(
@@ -198,32 +280,37 @@ def expected_average_half_width(
     The half-width to expect of an average over rounds, at a value or a share, or at the worst there is.
 
     The same rules as `average`: `devices` answer every round with remembered answers, or each one round of
-    every window with sampled ones.
+    every window with sampled ones; the first round is the first of a window.
 
     >>> from reticent.mechanisms import Flip, OneBitMean
     >>> part = Metric("part", OneBitMean(epsilon=1, max_value=1), Flip("1/5"))
-    >>> [round(expected_average_half_width(part, 100_000, rounds), 4) for rounds in (1, 28, 1460)]
-    [0.0112, 0.0083, 0.0081]
+    >>> [round(expected_average_half_width(part, 100_000, rounds), 4) for rounds in (1, 28, 1456)]
+    [0.0112, 0.0073, 0.0071]
     >>> part = Metric("part", OneBitMean(epsilon=1, max_value=1))
     >>> weekly = Answers(window=28)
-    >>> [round(expected_average_half_width(part, 100_000, rounds, 0.95, weekly), 4) for rounds in (1, 28, 1460)]
-    [0.0358, 0.0067, 0.0009]
+    >>> [round(expected_average_half_width(part, 100_000, rounds, 0.95, weekly), 4) for rounds in (1, 28, 1456)]
+    [0.0358, 0.0067, 0.0038]
     """
     if rounds < 1:
         raise ParameterError("rounds", "a number >= 1", rounds)
     check_devices(devices)
-    if answers.sampled:
+    windows = -(-rounds // answers.window) if answers.sampled else 1
+    if answers.sampled and windows == 1:
         return expected_half_width(metric, max(1, devices * rounds // answers.window), confidence, at)
     if rounds == 1:
         return expected_half_width(metric, devices, confidence, at)
     check_confidence(confidence)
-    mechanism, flip = metric.mechanism, float(metric.flip.probability)
-    reports = max(1, int(devices * mechanism.least_share))
-    if mechanism.intervals > 1:
-        reports = _rounded_down(reports)
+    mechanism = metric.mechanism
+    if answers.sampled:
+        whole = devices * rounds // answers.window
+        law = _over_windows(
+            metric, max(windows, int(whole * mechanism.least_share)), windows, windows * mechanism.least_share
+        )
+    else:
+        law = _over_rounds(metric, max(1, int(devices * mechanism.least_share)), rounds)
     tail = (1 - confidence) / mechanism.intervals / 2
     share = float(metric.channel.share(truth_at(metric, at)))
-    lower, upper = average_interval(np.array(share), reports, rounds if flip else 1, flip, tail)
+    lower, upper = average_interval(law, np.array(share), tail)
     return mechanism.top * float(upper - lower) / 2 / float(metric.channel.contrast)
 
 
@@ -231,70 +318,281 @@ def _numbers(number: Estimate | HistogramEstimate) -> tuple[Estimate, ...]:
     return (number,) if isinstance(number, Estimate) else number.buckets
 
 
-class _Bits:
-    """The bits behind a mean, or behind each bucket, in the rounds of a period."""
+# The laws behind an average
 
-    def __init__(self, metric: Metric, rounds: Sequence[Counts], confidence: float) -> None:
-        hits, reports = counted(metric, rounds)
-        devices = np.array([counts.devices for counts in rounds])
-        self.flip = float(metric.flip.probability)
-        self.single = len(rounds) == 1
-        # Without flips the sum over R rounds of a device that never changes is R times one bit: one round's law.
-        self.rounds = len(rounds) if self.flip else 1
-        self.tail = (1 - confidence) / metric.mechanism.intervals / 2
-        self.together = metric.mechanism.intervals > 1
-        self.smallest = int(devices.min())
-        self.reports = reports.min(axis=1)
-        self.share: Floats = shares(hits, reports).mean(axis=1)
-        self.leverage: Floats = (devices / np.where(reports, reports, devices)).mean(axis=1)
-        # Rounding down widens an interval by 1.6 % at most, a mean's by 0.4 %. It lets the buckets of a histogram
-        # share laws, and averages over the days of a year, whose devices differ by a few each.
-        bits = 6 if self.together else 64 if self.single else 8
-        self.devices = [_rounded_down(count, bits) for count in self.reports.tolist()]
 
-    def excess(self, place: int, means: Floats, tail: float) -> float:
-        """How far the average at `place` may be above its mean, at most, where that is one of `means`."""
-        return float(average_excess(means, self.devices[place], self.rounds, self.flip, tail).max())
+def _over_rounds(metric: Metric, devices: int, rounds: int) -> Steady:
+    """The law of an average of remembered answers, at least so many devices each round."""
+    flip = float(metric.flip.probability)
+    # Without flips the sum over R rounds of a device that never changes is R times one bit: one round's law.
+    return Steady(_rounded_down(metric, devices), rounds if flip else 1, flip, 1 - flip)
+
+
+def _over_windows(metric: Metric, reports: int, windows: int, parts: float) -> Repeated:
+    """The law of a share of hits among the reports of so many windows, each about a part of them; `parts` in all."""
+    low, high = float(metric.channel.low), float(metric.channel.high)
+    steady = Steady(_rounded_down(metric, max(1, reports // windows)), windows, low, high)
+    if parts > windows * (1 - 1e-9):
+        return steady
+    asked = Asked(
+        _rounded_down(metric, max(1, int(reports / parts))), _rounded_down(metric, reports), low, high
+    )
+    middle = (1 - 2 * low) / (2 * (high - low)) if low < 0.5 else 0.0
+    return asked if asked.variance(middle) < steady.variance(middle) else steady
+
+
+def _rounded_down(metric: Metric, count: int) -> int:
+    """
+    A count with a few significant bits.
+
+    Rounding down widens an interval by 1.6 % at most, a mean's by 0.4 %. It lets the buckets of a histogram share
+    laws, and averages over the days of a year, whose devices differ by a few each.
+    """
+    low_bits = max(count.bit_length() - (6 if metric.mechanism.intervals > 1 else 8), 0)
+    return count >> low_bits << low_bits
+
+
+@dataclass(frozen=True)
+class _Side:
+    """What is known of a mean, or of each bucket, from the rounds of a period."""
+
+    metric: Metric
+    confidence: float
+    share: Floats  # of hits
+    reports: Integers  # about each: all of them, or the fewest of a round of remembered answers
+    devices: int  # reports in all, or the fewest of a round
+    leverage: Floats | None
+    limits: tuple[float, float]  # between which the mean share is
+    laws: tuple[Repeated | None, ...]  # None: independent coins
+    sampled: bool
+    these: bool  # whether only the devices that answered are asked for
+    where: frozenset[int] | None  # the windows or rounds, if known
+
+    @property
+    def tail(self) -> float:
+        """The chance with which each end of an interval may be wrong."""
+        return (1 - self.confidence) / self.metric.mechanism.intervals / 2
+
+    @property
+    def alone(self) -> bool:
+        """Whether no device has two reports in it, or their values are given."""
+        return all(law is None for law in self.laws)
+
+    @property
+    def several(self) -> bool:
+        """Whether its interval is for the devices that answered only: they may have answered several times."""
+        return self.these and self.where is not None and len(self.where) > 1
+
+    def count(self, place: int) -> int:
+        """The number of devices that its law is about."""
+        law = self.laws[place]
+        return min(int(self.reports[place]), law.devices if law else int(self.reports[place]))
 
     def interval(self, tail: float) -> tuple[Floats, Floats]:
         """
         Where each mean is: each end is wrong with chance `tail` at most; nothing where there is no report.
 
-        An end may be one that no mean has: below the flip, or above 1 less it.
+        An end may be one that no mean has: beyond the limits.
         """
-        lower, upper = np.full((2, len(self.share)), np.nan)
-        if self.single:
-            lower, upper = binomial_limits(np.nan_to_num(self.share) * self.reports, self.reports, tail)
-        for devices in () if self.single else {*self.devices} - {0}:
-            alike = np.array(self.devices) == devices
-            lower[alike], upper[alike] = average_interval(
-                self.share[alike], devices, self.rounds, self.flip, tail
-            )
+        lower, upper = binomial_limits(np.nan_to_num(self.share) * self.reports, self.reports, tail)
+        for law in {*self.laws} - {None}:
+            alike = np.array([one == law for one in self.laws])
+            if law is not None:
+                lower[alike], upper[alike] = average_interval(law, self.share[alike], tail)
         return lower, upper
+
+    def average(self) -> Estimate | HistogramEstimate:
+        """The estimate of this side alone."""
+        return estimates(
+            self.metric,
+            self.share,
+            self.interval(self.tail),
+            self.reports,
+            self.devices,
+            self.confidence,
+            self.leverage,
+            rule=("clopper-pearson" if self.alone else "convex-order") + (THESE if self.several else ""),
+            weights=self._weights(),
+        )
+
+    def _weights(self) -> tuple[Floats, Floats]:
+        """Of the noise and of the sampling of one report in the variance."""
+        noise, sampling = np.ones((2, len(self.laws)))
+        for place, law in enumerate(self.laws if self.sampled else ()):
+            if isinstance(law, Steady):
+                noise[place] = 1 / law.times
+            elif law is not None:
+                sampling[place] = 1 + (law.reports - 1) / law.devices
+        return noise, sampling
+
+
+def _side(
+    metric: Metric,
+    rounds: CountsOfRounds,
+    confidence: float,
+    plan: Plan | None,
+    these: bool,
+    all_reports: Mapping[int, int] | None,
+) -> _Side:
+    sampled = plan is not None and plan.answers.sampled
+    if isinstance(rounds, Counts) or (sampled and not isinstance(rounds, Mapping)):
+        raise ParameterError(
+            "rounds",
+            "the counts of each round, by its number" + ("" if sampled else ", or a list of them"),
+            f"{type(rounds).__name__}",
+            "give Result.by_round, or {number: counts}; an interval needs to know how often a device may have answered",
+        )
+    if not rounds:
+        raise ParameterError("rounds", "the counts of at least one round", 0)
+    if sampled and plan is not None and isinstance(rounds, Mapping):
+        return _of_windows(metric, rounds, confidence, plan, these, all_reports)
+    return _of_rounds(metric, rounds, confidence)
+
+
+def _of_rounds(metric: Metric, rounds: CountsOfRounds, confidence: float) -> _Side:
+    numbers = frozenset(rounds) if isinstance(rounds, Mapping) else None
+    given = [*rounds.values()] if isinstance(rounds, Mapping) else [*rounds]
+    hits, told = counted(metric, given)
+    devices = np.array([counts.devices for counts in given])
+    reports = told.min(axis=1)
+    laws: list[Repeated | None] = [None] * len(reports)
+    if len(given) > 1:
+        laws = [_over_rounds(metric, count, len(given)) if count else None for count in reports.tolist()]
+    flip = float(metric.flip.probability)
+    return _Side(
+        metric=metric,
+        confidence=confidence,
+        share=shares(hits, told).mean(axis=1),
+        reports=reports,
+        devices=int(devices.min()),
+        leverage=(devices / np.where(told, told, devices)).mean(axis=1),
+        limits=(flip, 1 - flip),
+        laws=tuple(laws),
+        sampled=False,
+        these=False,
+        where=numbers,
+    )
+
+
+def _of_windows(
+    metric: Metric,
+    rounds: Mapping[int, Counts],
+    confidence: float,
+    plan: Plan,
+    these: bool,
+    all_reports: Mapping[int, int] | None,
+) -> _Side:
+    by_window: dict[int, Counts] = {}
+    in_all: dict[int, int] = {}
+    for number, counts in rounds.items():
+        if not counts.devices:
+            continue
+        window = plan.window_of(number)
+        first = number if window is None else window.first
+        by_window[first] = by_window[first] + counts if first in by_window else counts
+        whole = counts.devices if all_reports is None else all_reports[number]
+        in_all[first] = in_all.get(first, 0) + max(whole, counts.devices)
+    hits, told = counted(metric, [*by_window.values()] or [reduce(add, rounds.values())])
+    reports = told.sum(axis=1)
+    windows, parts = (told > 0).sum(axis=1), (told / np.array([*in_all.values()])).sum(axis=1)
+    several = zip(reports.tolist(), windows.tolist(), parts.tolist(), strict=True)
+    laws = [None if these or one[1] < 2 else _over_windows(metric, *one) for one in several]
+    channel = metric.channel
+    return _Side(
+        metric=metric,
+        confidence=confidence,
+        share=shares(hits.sum(axis=1), reports),
+        reports=reports,
+        devices=sum(counts.devices for counts in by_window.values()),
+        leverage=None,
+        limits=(float(channel.low), float(channel.high)),
+        laws=tuple(laws),
+        sampled=True,
+        these=these,
+        where=frozenset(by_window),
+    )
+
+
+# Differences
+
+
+def _reach(after: _Side, before: _Side, place: int) -> tuple[float, float, str]:
+    """How far the change of the share of hits may be below and above what was seen, and by which rule."""
+    these = THESE if after.several or before.several else ""
+    if min(after.count(place), before.count(place)) < ENOUGH:
+        new, old = (side.interval(side.tail / 2) for side in (after, before))
+        gap = float(after.share[place] - before.share[place])
+        ends = float(new[0][place] - old[1][place]), float(new[1][place] - old[0][place])
+        return gap - ends[0], ends[1] - gap, "crosswise" + these
+    tail, spent = (1 - SPENT_ON_NUISANCE) * after.tail, SPENT_ON_NUISANCE * after.tail / 2
+    boxes = []
+    for side in (after, before):
+        low, high = (float(ends[place]) for ends in side.interval(spent))
+        boxes.append(
+            (min(max(low, side.limits[0]), side.limits[1]), min(max(high, side.limits[0]), side.limits[1]))
+        )
+    excess, these = _rule(after, before, place)
+    down = excess(after, boxes[0], before, boxes[1], place, tail)
+    up = excess(before, boxes[1], after, boxes[0], place, tail)
+    return down, up, "convex-order" + these
+
+
+def _rule(after: _Side, before: _Side, place: int) -> tuple[Any, str]:
+    """Which of the laws of a difference holds, and whether it is for the devices that answered only."""
+    apart = after.where is not None and after.where == before.where and len(after.where) == 1
+    if after.alone and before.alone:
+        if apart:  # one round, or one window: no device is on both sides
+            return _excess_of_independent, ""
+        if not after.sampled or after.these:
+            return _excess_of_independent, THESE
+    steady = not any(isinstance(side.laws[place], Asked) for side in (after, before))
+    return (_excess_of_opposed if after.sampled and steady else _excess_of_any), ""
 
 
 Box = tuple[float, float]
 
 
-def _excess_of_rounds(later: _Bits, new: Box, earlier: _Bits, old: Box, place: int, tail: float) -> float:
+def _excess_of_independent(
+    later: _Side, new: Box, earlier: _Side, old: Box, place: int, tail: float
+) -> float:
     """
-    How far the change of the share of ones may be above its mean, for two rounds.
+    How far the change of the share of hits may be above its mean, where both sides are independent.
 
-    Of all chances in the boxes `new` and `old` those nearest to one half give the widest law, but for
-    skewness, which adds less than the 1/n here. In a histogram they are rounded towards one half, so that
-    buckets share laws.
+    Of all chances in the boxes `new` and `old` those nearest to one half give the widest law. In a histogram they are
+    rounded towards one half, and counts down, so that buckets share laws.
     """
     widest = [min(max(0.5, low), high) for low, high in (new, old)]
-    if later.together:
+    counts = later.count(place), earlier.count(place)
+    if later.metric.mechanism.intervals > 1:
         widest = [_nearer_to_half(share) for share in widest]
-    counts = later.devices[place], earlier.devices[place]
-    return (1 + 1 / min(counts)) * difference_excess(widest[0], counts[0], widest[1], counts[1], tail)
+        counts = _rounded_down(later.metric, counts[0]), _rounded_down(later.metric, counts[1])
+    return (1 + 2 / min(counts)) * difference_excess(widest[0], counts[0], widest[1], counts[1], tail)
 
 
-def _excess_of_periods(later: _Bits, new: Box, earlier: _Bits, old: Box, place: int, tail: float) -> float:
-    """The same for two averages: upper means add, whatever the dependence."""
-    rises, falls = np.linspace(*new, 65), 1 - np.linspace(*old, 65)
-    return later.excess(place, rises, tail) + earlier.excess(place, falls, tail)
+def _excess_of_opposed(later: _Side, new: Box, earlier: _Side, old: Box, place: int, tail: float) -> float:
+    """The same for sampled answers of the same devices, whose truths may be opposed."""
+    laws = _steady(later, place), _steady(earlier, place)
+    truths = []
+    for law, box in zip(laws, (new, old), strict=True):
+        low, high = ((share - law.low) / (law.high - law.low) for share in box)
+        truth = min(max(law.widest, low), high)
+        truths.append(_nearer(truth, law.widest) if later.metric.mechanism.intervals > 1 else truth)
+    few = min(law.devices for law in laws)
+    return (1 + 2 / few) * opposed_excess(laws[0], truths[0], laws[1], truths[1], tail)
+
+
+def _excess_of_any(later: _Side, new: Box, earlier: _Side, old: Box, place: int, tail: float) -> float:
+    """The same, whatever the dependence: upper means add."""
+    up, down = later.laws[place] or _steady(later, place), earlier.laws[place] or _steady(earlier, place)
+    return largest_excess(up, new, tail) + largest_excess(down.misses, (1 - old[1], 1 - old[0]), tail)
+
+
+def _steady(side: _Side, place: int) -> Steady:
+    """The law of devices that keep their value, also of a single round or window."""
+    law = side.laws[place]
+    if isinstance(law, Steady):
+        return law
+    return Steady(_rounded_down(side.metric, int(side.reports[place])), 1, *side.limits)
 
 
 def _subtracted(after: Estimate, before: Estimate, reach: tuple[float, float], rule: str) -> Estimate:
@@ -320,13 +618,14 @@ def _subtracted(after: Estimate, before: Estimate, reach: tuple[float, float], r
     )
 
 
-def _rounded_down(count: int, bits: int = 6) -> int:
-    low_bits = max(count.bit_length() - bits, 0)
-    return count >> low_bits << low_bits
-
-
 def _nearer_to_half(share: float) -> float:
     """The next of 256 shares on the way to one half, denser towards 0 and 1."""
-    angle = np.arcsin(np.sqrt(min(share, 1 - share))) / np.pi * 512
-    inner = float(np.sin(min(np.ceil(angle), 128) * np.pi / 512) ** 2)
-    return inner if share <= 0.5 else 1 - inner
+    return _nearer(share, 0.5)
+
+
+def _nearer(share: float, goal: float) -> float:
+    """The next of 256 shares on the way to another, or that one itself; denser towards 0 and 1."""
+    angle, end = (np.arcsin(np.sqrt(min(max(one, 0.0), 1.0))) / np.pi * 512 for one in (share, goal))
+    place = np.ceil(angle - 1e-9) if angle < end else np.floor(angle + 1e-9)
+    moved = float(np.sin(place * np.pi / 512) ** 2)
+    return min(moved, goal) if share < goal else max(moved, goal)

@@ -3,7 +3,7 @@
 from reticent_collector.plans.changes import PlanChange, PlanDiff, diff
 from reticent_collector.plans.export import export_plan
 from reticent_collector.plans.linter import lint, lint_succession
-from reticent_collector.plans.matching import Tracking, plan_tracking, tracking
+from reticent_collector.plans.matching import Tracking, plan_tracking, tracking, tracking_in_words
 
 __all__ = [
     "PlanChange",
@@ -15,4 +15,5 @@ __all__ = [
     "lint_succession",
     "plan_tracking",
     "tracking",
+    "tracking_in_words",
 ]

@@ -10,6 +10,8 @@ from itertools import product
 
 from reticent.mechanisms import COHORTS
 from reticent.plan import Plan
+from reticent.plan.card import share
+from reticent.privacy import CLAIMS
 
 MOST_SCORES = 100_000
 """Most similarities distinguished; beyond, all bits get the least flip, which matches more."""
@@ -21,12 +23,14 @@ class Tracking:
     The share of devices whose report of one round can be found among those of another, no address needed.
 
     `two_rounds` is for a matcher who sees two rounds, `many_rounds` for one who has linked so many earlier
-    rounds that the remembered answers are known.
+    rounds that the remembered answers are known. Both judge one report of the second round at a time. One who
+    compares all reports at once, and gives none to two devices, finds more, but no matcher more than `together`.
     """
 
     devices: int
     two_rounds: float
     many_rounds: float
+    together: float
 
 
 def tracking(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> Tracking:
@@ -52,7 +56,8 @@ def tracking(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> Tr
     Without flips both figures agree and the proof covers both. With flips, `two_rounds` for other populations
     was computed for small cases, where it is never larger; `many_rounds` bounds it in any case.
 
-    Devices are taken as drawn alike and independently. Not covered: addresses, times, devices that stand out.
+    `together` is that of `most_matched`. Devices are taken as drawn alike and independently. Not covered: addresses,
+    times, devices that stand out.
 
     >>> seen = tracking(20_000, cells=2**20, noisy_bits={})
     >>> round(seen.two_rounds, 4)
@@ -65,7 +70,61 @@ def tracking(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> Tr
     if math.prod(bits + 1 for bits in exact.values()) > MOST_SCORES:
         exact = {min(exact): sum(exact.values())}
     two_sided = {2 * gamma * (1 - gamma): bits for gamma, bits in exact.items()}
-    return Tracking(devices, _right(devices, cells, two_sided), _right(devices, cells, exact))
+    return Tracking(
+        devices,
+        _right(devices, cells, two_sided),
+        _right(devices, cells, exact),
+        most_matched(devices, cells, noisy_bits),
+    )
+
+
+def most_matched(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> float:
+    """
+    The share of n = `devices` that no matcher exceeds on average, whatever it sees of marks, memories and reports.
+
+    **Theorem.** For every number b of noisy bits that are taken as known, least noisy first, at most X/m, with
+    m = n/(cells · 2^b) and X the largest number up to m such that
+
+        X ≤ 1    or    X ln X - X + 1 ≤ m C,      C = Σ over the other bits of ln 2 - H(γ),
+
+    H(γ) = -γ ln γ - (1-γ) ln(1-γ). *Proof.* Give the matcher the first b remembered bits of each report. Within a
+    class of m' devices alike in mark and those bits the order σ of reports is uniform; X is the expected number
+    found. Donsker and Varadhan: λX ≤ I(σ; reports | memories) + ln E₀ e^(λX), where E₀ has σ independent of the
+    answer; E₀ binomial(X, j) ≤ 1/j! for any answer, so the last term is at most e^λ - 1. Take λ = ln X ≥ 0. And
+    I ≤ H(reports) - H(flips) ≤ m'C. That bound is concave in m', so unequal classes have no more in all. ∎
+
+    It is loose, and says nothing (1) where bits are many.
+
+    >>> [round(most_matched(10**6, marks, {Fraction(1, 5): 10}), 4) for marks in (1, 256)]
+    [0.001, 0.262]
+    """
+    flips = sorted(gamma for gamma, bits in noisy_bits.items() for _ in range(bits))
+    open_nats = [math.log(2) - _entropy(float(gamma)) for gamma in flips]
+    least = 1.0
+    for known in range(len(flips) + 1):
+        alike = devices / (cells << known)
+        if alike <= 1:
+            break
+        least = min(least, _most_found(alike, math.fsum(open_nats[known:])) / alike)
+    return least
+
+
+def _entropy(chance: float) -> float:
+    return -chance * math.log(chance) - (1 - chance) * math.log1p(-chance)
+
+
+def _most_found(alike: float, nats: float) -> float:
+    """The largest number X up to `alike` that is 1 at most, or has X ln X - X + 1 ≤ alike · nats."""
+    found, too_many = 1.0, alike
+    if alike * math.log(alike) - alike + 1 <= alike * nats:
+        return alike
+    while too_many - found > 1e-12 * too_many:
+        middle = (found + too_many) / 2
+        if middle * math.log(middle) - middle + 1 <= alike * nats:
+            found = middle
+        else:
+            too_many = middle
+    return too_many
 
 
 def _right(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> float:
@@ -110,3 +169,16 @@ def plan_tracking(plan: Plan, devices: int) -> Tracking:
         else:
             marks <<= metric.bits
     return tracking(devices, marks, noisy)
+
+
+def tracking_in_words(seen: Tracking) -> str:
+    """
+    The claim about tracking, for people.
+
+    >>> print(tracking_in_words(tracking(20_000, cells=1, noisy_bits={Fraction(1, 5): 20})))
+    Of 20,000 devices that keep their values, one who judges reports one by one finds at most 8.4 % again; one who compares all reports at once finds more, but never above 47.4 %.
+    """  # noqa: E501
+    together = f"finds more, but never above {share(seen.together)}" if seen.together < 1 else "may find all"
+    return CLAIMS["tracking"].sentence.format(
+        devices=f"{seen.devices:,}", share=share(seen.many_rounds), together=together
+    )

@@ -225,7 +225,7 @@ class Results:
                     known[one.plan.version, one.first] = self._shown(readable), parts
             after, later_rounds = known[period.plan.version, period.first]
             before, earlier_rounds = known[period.plan.version, earlier.first]
-            shift, answers = period.first - earlier.first, period.plan.answers
+            shift = period.first - earlier.first
             for (name, tag), later in later_rounds.items():
                 rounds, compared = earlier_rounds.get((name, tag), {}), period.plan.by_name[name]
                 numbers = sorted(number for number in later if number - shift in rounds)
@@ -233,13 +233,13 @@ class Results:
                     tags = {**picked, **({by: tag} if by else {})}
                     of_later = {number: later[number] for number in numbers}
                     of_earlier = {number - shift: rounds[number - shift] for number in numbers}
-                    sides = [*of_later.values()], [*of_earlier.values()]
-                    new, old = (average(compared, side, confidence, answers) for side in sides)
+                    sides = of_later, of_earlier
+                    new, old = (average(compared, side, confidence, period.plan) for side in sides)
                     changes.append(
                         Change(
                             Result(after, compared, tags, of_later, new),
                             Result(before, compared, tags, of_earlier, old),
-                            difference(compared, *sides, confidence, answers),
+                            difference(compared, *sides, confidence, period.plan),
                         )
                     )
         return changes
@@ -335,11 +335,11 @@ class Results:
                 tags = {**picked, **({by: tag} if by else {})}
                 by_round = dict(sorted(parts.get((metric.name, tag), {}).items()))
                 # An open round may have only a few reports yet, and the round with the fewest determines the
-                # interval of an average. The counts of sampled answers simply add up.
+                # interval of an average. The counts of a window of sampled answers simply add up.
                 if not plan.answers.sampled and not sealed.isdisjoint(by_round):
                     by_round = {number: counts for number, counts in by_round.items() if number in sealed}
                 if by_round:
-                    figure = average(metric, [*by_round.values()], confidence, plan.answers)
+                    figure = average(metric, by_round, confidence, plan)
                     yield Result(period, metric, tags, by_round, figure)
                 elif readable and tag != FEW and plan.min_reports > 1:
                     yield Withheld(period, metric, tags)

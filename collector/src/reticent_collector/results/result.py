@@ -5,9 +5,9 @@ A change is one period less the one before it (docs/how-to/read-an-interval.md).
 version of a plan at the same places of two successive periods: the second round of a day with the second round of
 the day before. A round that one of them lacks is left out of both, so a collector that was down in the evening, or
 an unfinished week, does not look like a change of the devices. The interval is that of
-`estimates.difference`, about the devices that answered. A change is clear when its interval does not hold 0.
-For a histogram or choice all intervals hold at once: where nothing changed, no bucket is clear in at least 95 of 100
-cases.
+`estimates.difference`; its rule says where it is about the devices that answered only. A change is clear when
+its interval does not hold 0. For a histogram or choice all intervals hold at once: where nothing changed, no bucket is
+clear in at least 95 of 100 cases.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class Result(Subject):
     @property
     def cumulative(self) -> CumulativeEstimate:
         """The cumulative histogram, for quantiles; only for histograms."""
-        answers = self.period.plan.answers
-        rounds, confidence = [*self.by_round.values()], self.estimate.confidence
-        return cumulative(self.metric, rounds, confidence, answers, self.estimate)
+        return cumulative(
+            self.metric, self.by_round, self.estimate.confidence, self.period.plan, self.estimate
+        )
 
     @property
     def balance(self) -> Balance | None:

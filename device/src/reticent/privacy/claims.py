@@ -159,11 +159,18 @@ tests = ["device/tests/laws/test_sampled_windows.py::test_two_windows_lose_twice
 title = "matched"
 compares = "one report and those of {devices} devices in another round"
 over = "two rounds"
-sentence = "Of {devices} devices that keep their values, at most {share} can be matched from round to round."
-observer = "answer bits, cohort and tags, and the remembered answers from earlier rounds; no address"
+sentence = """\
+Of {devices} devices that keep their values, one who judges reports one by one finds at most {share} again; one \
+who compares all reports at once {together}."""
+observer = """\
+answer bits, cohort and tags, and the remembered answers from earlier rounds; no address. The first figure is for one \
+who judges one report at a time, the second for any"""
 not_covered = "network addresses and times of sending; devices that are not drawn alike"
 tight = true
-tests = ["collector/tests/plans/test_tracking.py::test_no_population_is_matched_more_often"]
+tests = [
+  "collector/tests/plans/test_tracking.py::test_no_population_is_matched_more_often",
+  "collector/tests/plans/test_tracking.py::test_no_matcher_of_all_reports_finds_more",
+]
 '''
 
 CLAIMS: Mapping[str, Claim] = {name: Claim(name, **fields) for name, fields in tomllib.loads(_TOML).items()}

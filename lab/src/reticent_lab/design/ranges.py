@@ -114,12 +114,16 @@ def _deviation(goal: Goal, design: Design, mean: float) -> float:
     """
     The standard deviation of the mean over a period.
 
-    Of sampled answers reports add up. Of remembered ones only flips average out: over T rounds of constant
-    devices, the worst there are, a share P(1-P) of the variance of a bit stays and γ(1-γ) falls to γ(1-γ)/T.
+    Of sampled answers the noise averages out over windows, who was drawn does not. Of remembered ones only flips
+    average out: over T rounds of constant devices, the worst there are, a share P(1-P) of the variance of a bit stays
+    and γ(1-γ) falls to γ(1-γ)/T.
     """
     metric, rounds = design.metric, goal.together
     if goal.sampled:
-        return sqrt(expected_variance(metric, max(1, goal.answering * rounds // goal.answers.window), mean))
+        reports = max(1, goal.answering * rounds // goal.answers.window)
+        windows = -(-rounds // goal.answers.window)
+        repeated = (windows - 1) * mean * (float(goal.max_value) - mean) / reports
+        return sqrt(expected_variance(metric, reports, mean) + repeated)
     flip, contrast = float(design.flip), float(metric.channel.contrast)
     averaged = flip * (1 - flip) * (1 - 1 / rounds) * (float(goal.max_value) / contrast) ** 2 / goal.answering
     return sqrt(expected_variance(metric, goal.answering, mean) - averaged)

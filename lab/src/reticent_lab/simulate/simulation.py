@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +15,7 @@ from scipy.stats import binom
 from reticent.errors import ParameterError
 from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
 from reticent.privacy import loss_by_width, loss_of_constant_device
-from reticent_collector.estimates import Estimate, HistogramEstimate, average, clustered_interval, estimate
+from reticent_collector.estimates import Estimate, HistogramEstimate, clustered_interval, estimate
 from reticent_lab.crowd import MEMORY, Crowd, Draws, Floats, Table, in_range, law_of
 from reticent_lab.pattern_supports import PatternCounts, Supports
 
@@ -288,7 +290,7 @@ def simulate(
                 raise ParameterError("devices", expected, crowd.devices, hint)
             numbers[name].append(_numbers([estimate(law.metric, each, confidence) for each in counts]))
             if spans:
-                together = [average(law.metric, counts[span], confidence, plan.answers) for span in spans]
+                together = [estimate(law.metric, reduce(add, counts[span]), confidence) for span in spans]
                 pooled[name].append(_numbers(together))
         progress(len(draws.parts) + repetition + 1, steps)
     by_round = {name: np.asarray(total) / crowd.devices for name, total in truths.items()}

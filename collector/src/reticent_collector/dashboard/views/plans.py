@@ -11,14 +11,13 @@ from typing import Any
 from starlette.datastructures import QueryParams
 
 from reticent.plan import Metric, Plan, PrivacyCard
-from reticent.plan.card import share
 from reticent.privacy import CLAIMS, printed
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.params import Params
 from reticent_collector.dashboard.points import PointReader, card_of
 from reticent_collector.dashboard.views import View, metric_facts, plan_facts
 from reticent_collector.dashboard.views.what_if import what_if
-from reticent_collector.plans import lint, plan_tracking
+from reticent_collector.plans import lint, plan_tracking, tracking_in_words
 from reticent_collector.results import answered_every
 
 FLEET = 100_000  # devices, before the first report
@@ -160,9 +159,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
                 for group in plan.groups
             ],
             "card": claims(card),
-            "tracking": CLAIMS["tracking"].sentence.format(
-                devices=f"{matched.devices:,}", share=share(matched.many_rounds)
-            ),
+            "tracking": tracking_in_words(matched),
             "not_protected": not_protected(plan),
             "warnings": warnings,
             "hints": problems,

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+import reticent_collector
 from reticent.cli import device
 from reticent.device.schema import TABLES
 from reticent_collector.cli.root import reticent as command
@@ -21,7 +22,7 @@ from reticent_collector.stores.sql_schema import POSTGRES_RECORDS, POSTGRES_TABL
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
-COLLECTOR = ROOT / "collector" / "src" / "reticent_collector"
+COLLECTOR = Path(reticent_collector.__file__).parent
 PYTHON = (REFERENCE / "python.md").read_text()
 WITH_SESSIONS = [
     page

@@ -26,8 +26,8 @@ extensions = [
 ]
 
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**.md", "spec/*.md", "device-js/README.md"]
-exclude_patterns = [".*", "build", "dist", "src", "benchmarks", "examples", "docs/generate"]
+include_patterns = ["*.md", "docs/**.md", "spec/*.md", "*/README.md"]
+exclude_patterns = [".*", "build", "dist", "benchmarks", "examples", "docs/generate"]
 nitpicky = True
 suppress_warnings = ["misc.highlighting_failure"]  # SQL with the placeholders of Grafana and dbt
 

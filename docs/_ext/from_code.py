@@ -20,7 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
 PYTHON = Path(__file__).parents[1] / "reference" / "python"
-LISTED = re.compile(r"(?<=^- \[`)(reticent\.[\w.]+)`\]\([^)]*\)", re.MULTILINE)
+LISTED = re.compile(r"(?<=^- \[`)(reticent\w*(?:\.\w+)*)`\]\([^)]*\)", re.MULTILINE)
 """A module in the list, with its link to the source."""
 
 
@@ -85,19 +85,24 @@ def show(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def help_of_verbs() -> str:
-    """A section per verb."""
+    """A section per verb, with what the command prints; those of a device read their arguments themselves."""
     import click
     from click.testing import CliRunner
 
+    from reticent.cli import device
     from reticent_collector.cli.root import reticent
 
-    def verbs(command: click.Command, *path: str) -> list[str]:
+    def section(*path: str) -> str:
         shown = CliRunner().invoke(reticent, [*path, "--help"], prog_name="reticent").output
-        below = getattr(command, "commands", {})
-        parts = [part for name in sorted(below) for part in verbs(below[name], *path, name)]
-        return [f"## reticent {' '.join(path)}\n\n```text\n{shown}```\n" if path else "", *parts]
+        return f"## reticent {' '.join(path)}\n\n```text\n{shown}```\n"
 
-    return "\n".join(verbs(reticent))
+    sections = []
+    context = click.Context(reticent)
+    for name in reticent.list_commands(context):
+        command = reticent.get_command(context, name)
+        below = device.VERBS if name == "device" else getattr(command, "commands", {})
+        sections += [section(name), *(section(name, verb) for verb in sorted(below))]
+    return "\n".join(sections)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def own_code(app: Sphinx, module: str, name: str) -> str | None:
     thing = getattr(sys.modules.get(module), name.partition(".")[0], None)
     origin = f"{getattr(thing, '__module__', module)}."
     homes = [page for page in documented_modules() if origin.startswith(f"{page}.")]
-    return module if not origin.startswith("reticent.") or (homes and module not in homes) else None
+    return module if not origin.startswith("reticent") or (homes and module not in homes) else None
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -14,12 +14,15 @@ from markdown_it.token import Token
 ROOT = Path(__file__).parents[2]
 WRITTEN = ROOT / "docs" / "reference" / "python"  # by a build of the site
 PAGES = sorted(
-    page
-    for place in ("*.md", "docs/**/*.md", "spec/*.md")
-    for page in ROOT.glob(place)
-    if page.parent != WRITTEN
+    {
+        page
+        for place in ("*.md", "docs/**/*.md", "*/README.md", "spec/*.md")
+        for page in ROOT.glob(place)
+        if page.parent != WRITTEN
+    }
 )
-TESTS = [path for place in ("tests", "spec") for path in (ROOT / place).rglob("test_*.py")]
+HOUSES = [path.parent.name for path in sorted(ROOT.glob("*/pyproject.toml"))]
+TESTS = [path for place in (*HOUSES, "spec", "tests") for path in (ROOT / place).rglob("test_*.py")]
 NAMES = {name for path in TESTS for name in re.findall(r"def (test_\w+)", path.read_text())}
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 

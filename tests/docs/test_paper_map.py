@@ -21,6 +21,15 @@ def test_the_map_has_every_numbered_statement(item: str) -> None:
     assert re.search(rf"\| {item}\b", MAP.read_text())
 
 
+def test_the_files_of_the_map_are_there() -> None:
+    rows = re.findall(r"^\| [^|]+ \| ([^|]+) \| ([^|]+) \|$", MAP.read_text(), re.MULTILINE)
+    code = {name for column, _ in rows for name in re.findall(r"`([\w/]+\.py)`", column)}
+    tests = {name for _, column in rows for name in re.findall(r"`([\w/]+\.py)`", column)}
+    assert len(code) > 10
+    assert {name for name in code if not list(ROOT.glob(f"*/src/{name}"))} == set()
+    assert {name for name in tests if not list(ROOT.glob(f"*/tests/**/{name}"))} == set()
+
+
 def test_the_map_has_every_equation() -> None:
     equations: set[int] = set()
     for first, joiner, last in re.findall(r"Eqs?\. (\d+)(?: (to|and) (\d+))?", MAP.read_text()):

@@ -12,6 +12,7 @@ import click
 import pytest
 
 import reticent_collector
+from reticent.cli import device
 from reticent.device.schema import TABLES
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.http import Health, render_metrics
@@ -21,6 +22,7 @@ from reticent_collector.stores.sql_schema import POSTGRES_RECORDS, POSTGRES_TABL
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
+COLLECTOR = Path(reticent_collector.__file__).parent
 PYTHON = (REFERENCE / "python.md").read_text()
 WITH_SESSIONS = [
     page
@@ -51,12 +53,12 @@ def test_every_event_of_the_log_is_in_the_page_and_no_other() -> None:
     calls = (
         node
         for part in ("http", "dashboard", "cli")
-        for file in (Path(reticent_collector.__file__).parent / part).rglob("*.py")
+        for file in (COLLECTOR / part).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("log", "log_fault")
     )
     events = {ast.literal_eval(call.args[0]) for call in calls if isinstance(call.args[0], ast.Constant)}
-    writing = (Path(reticent_collector.__file__).parent / "http" / "writing.py").read_text()
+    writing = (COLLECTOR / "http" / "writing.py").read_text()
     events |= set(re.findall(r'"(\w+-failed)"', writing))  # handed on to `log_fault` by the sealer
     page = (REFERENCE / "http.md").read_text().split("## What is logged")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
@@ -74,15 +76,26 @@ def test_every_table_is_in_the_page_and_no_other() -> None:
 def test_every_verb_is_in_the_page_and_no_other() -> None:
     lists = "".join(re.findall(r"^- .*$", (REFERENCE / "cli.md").read_text(), re.MULTILINE))
     named = set(re.findall(r"`([a-z]+(?: [a-z]+)?)`", lists))
-    assert named == {
-        f"{name} {below}".strip()
-        for name, verb in command.commands.items()
-        for below in (verb.commands if isinstance(verb, click.Group) else [""])
-    }
+    context = click.Context(command)
+    verbs = {name: command.get_command(context, name) for name in command.list_commands(context)}
+    below = {name: list(getattr(verb, "commands", [])) or [""] for name, verb in verbs.items()}
+    below["device"] = list(device.VERBS)
+    assert named == {f"{name} {verb}".strip() for name, each in below.items() for verb in each}
+
+
+def test_the_site_shows_the_help_of_every_verb(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sphinx", reason="the group `docs` is not installed (make docs)")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    text = importlib.import_module("from_code").help_of_verbs()
+    sections = dict(re.findall(r"^## reticent (.+)\n\n```text\n(.*)$", text, re.MULTILINE))
+    assert {"serve", "keys create", "device", "device receipt", "count", "agent"} <= set(sections)
+    assert [
+        name for name, usage in sections.items() if not usage.lower().startswith(f"usage: reticent {name}")
+    ] == []
 
 
 def test_the_modules_of_the_page_are_there() -> None:
-    rows = re.findall(r"^- \[`([\w.]+)`\]\(../../src/([^)]*)\.py\): [^.\n]*(.*)$", PYTHON, re.MULTILINE)
+    rows = re.findall(r"^- \[`([\w.]+)`\]\(../../[\w-]+/src/([^)]*)\.py\): (.*)$", PYTHON, re.MULTILINE)
     assert len(rows) > 20
     for name, source, names in rows:
         module = importlib.import_module(name)

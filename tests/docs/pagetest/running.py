@@ -1,5 +1,5 @@
 """
-A page done as a reader would: one shell and one Python in one new folder, beside copies of `examples/` and `devices/`.
+A page done as a reader would: one shell and one Python in one new folder, beside copies of `examples/` and `device-js/`.
 
 Commands are typed into one bash, so `cd` and variables last; what they print goes to a file each, as on a
 plain terminal of 100 columns without colour. A command in the background has begun when it has printed what
@@ -40,7 +40,7 @@ def run_page(page: Path, folder: Path, examples: Path, *, soak: bool = False) ->
     """Do what the page says in the folder, and return how many of its blocks were run, written or read."""
     text = page.read_text()
     blocks = [block for block in read_page(text) if not block.skipped and (soak or not block.soak)]
-    for beside in (examples, examples.with_name("devices")):
+    for beside in (examples, examples.with_name("device-js")):
         if beside.is_dir():
             shutil.copytree(beside, folder / beside.name, ignore=shutil.ignore_patterns("__pycache__"))
     with Reader(folder, page, Ports(text)) as reader:

@@ -155,7 +155,7 @@ def test_without_matplotlib_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(
-        MissingPackageError, match=r"matplotlib is not installed: pip install 'reticent\[lab\]'"
+        MissingPackageError, match=r"matplotlib is not installed: pip install 'reticent-lab'"
     ):
         draw()
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from reticent.reports import to_json
-from reticent_collector.cli.root import reticent as command
+from reticent_collector.cli.serve import serve
 from reticent_collector.http import DETAILS, openapi_document
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +47,7 @@ def test_every_operation_is_in_the_page() -> None:
 
 
 def test_every_setting_has_the_variable_that_the_page_says() -> None:
-    for option in command.commands["serve"].params:
+    for option in serve.params:
         if option.name not in ("plans", "help"):
             assert option.envvar == option.opts[0].replace("--", "RETICENT_").replace("-", "_").upper()
 

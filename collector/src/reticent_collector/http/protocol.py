@@ -62,7 +62,7 @@ from reticent_collector.http.requests import (
 INGEST_PATH = "/v1/reports"
 TOO_MANY_BYTES = ProblemError(503, "busy", "Too many large bodies at once; try again.", retry_after=1)
 STOPPING = ProblemError(503, "busy", "The collector is stopping; try again.", retry_after=1)
-HIGH_WATER = 1 << 16  # bytes of a response in this process from which on the client has to read first
+HIGH_WATER = 1 << 14  # bytes of a response in this process from which on the client has to read first
 
 
 class State(Enum):
@@ -162,7 +162,7 @@ class CollectorProtocol(asyncio.Protocol):
         if self.state is IDLE and self._repeated is not None:
             head, length, request = self._repeated
             # The same bytes between two requests are read in the same way: only the body is new.
-            if len(data) == length and data.startswith(head) and self._takes_again(length):
+            if len(data) == length and data.startswith(head) and self._has_room(length):
                 self._take_again(request, data, len(head))
                 return
         if self.state in UNDER_WAY:
@@ -170,9 +170,7 @@ class CollectorProtocol(asyncio.Protocol):
                 self.end_after(self._request)
         elif self.state in AT_REST:
             data = data.lstrip(b"\r\n")
-            if data and self.transport.get_write_buffer_size():
-                self._end(Afterwards.LINGER)  # the last response has not even been sent
-            elif data:
+            if data:
                 self._enter(HEAD)
                 self.budget = self.context.strangers
                 self._request = Request()
@@ -335,10 +333,10 @@ class CollectorProtocol(asyncio.Protocol):
             request.exchange = Exchange(self, request)
             request.exchange.start(self.context.app)
 
-    def _takes_again(self, length: int) -> bool:
-        """Whether there is room for a report without making some, and the last response is on its way."""
+    def _has_room(self, length: int) -> bool:
+        """Whether there is room for more bytes of reports without making some."""
         reports = self.context.reports
-        return reports.held + length <= reports.limit and not self.transport.get_write_buffer_size()
+        return reports.held + length <= reports.limit
 
     def _take_again(self, request: Request, data: bytes, start: int) -> None:
         """Take reports whose head is byte for byte the one before it."""

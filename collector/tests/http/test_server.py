@@ -67,7 +67,7 @@ class App:
             self.received.append(message)
             return
         if scope["path"] == "/slow":
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.7)
             await send(with_headers((b"content-length", b"6")))
             await send(part(b"slowly"))
             return

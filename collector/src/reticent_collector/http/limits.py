@@ -84,10 +84,10 @@ class ServerContext:
         self.has_let_go = False  # whether the memory of a large body is still to be given back
 
     def make_room(self, budget: Budget) -> None:
-        """End the largest requests or responses of a kind, while there are too many bytes of it."""
+        """End the largest requests or responses of a kind, of equal ones the slowest, while there are too many bytes."""
         while budget.held > budget.limit:
             holders = (one for one in self.all if one.budget is budget and one.can_give_up)
-            largest = max(holders, key=lambda one: one.held, default=None)
+            largest = max(holders, key=lambda one: (one.held, -one.since), default=None)
             if largest is None or budget.allows(largest.held):
                 return
             largest.give_up()

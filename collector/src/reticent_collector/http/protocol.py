@@ -118,7 +118,7 @@ class CollectorProtocol(asyncio.Protocol):
         self.loop = loop
         self.transport: Any = None
         self.state = State.CONNECTING
-        self._since = loop.time()  # when its deadline began
+        self.since = loop.time()  # when its deadline began
         self._parser: Any = None
         self._request: Request | None = None  # from its first byte to the last of its response
         self._repeated: tuple[bytes, int, Request] | None = None
@@ -135,7 +135,7 @@ class CollectorProtocol(asyncio.Protocol):
 
     def _enter(self, state: State) -> None:
         self.state = state
-        self._since = self.loop.time()
+        self.since = self.loop.time()
 
     # Bytes come in
 
@@ -184,10 +184,9 @@ class CollectorProtocol(asyncio.Protocol):
     def _read(self, request: Request, data: bytes) -> None:
         """Read more of a request; then it is complete, refused, or more has to come."""
         request.arrived += len(data)
-        if request.refusal is None:
-            self._hold(self.budget, self.held + len(data))
-        if self.state in ARRIVING:  # it may have been the largest of too many
-            self._feed(data)
+        self._feed(data)
+        if request.refusal is None and self.state in (HEAD, BODY, State.ANSWERING):
+            self._hold(self.budget, self.held + len(data))  # it may be the largest of too many, and give up
         limits = self.context.limits
         if self.state is HEAD and request.arrived > limits.head:
             self._refuse(HEAD_TOO_LARGE)
@@ -506,7 +505,7 @@ class CollectorProtocol(asyncio.Protocol):
 
     def end_if_overdue(self, now: float, seconds: float) -> None:
         """See to the deadline of its state, which is so many seconds."""
-        if now - self._since <= seconds:
+        if now - self.since <= seconds:
             return
         if self.state is State.NEW or self.state in ARRIVING:
             self._refuse(ProblemError(408, "timeout"))

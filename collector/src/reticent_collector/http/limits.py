@@ -84,7 +84,7 @@ class ServerContext:
         self.has_let_go = False  # whether the memory of a large body is still to be given back
 
     def make_room(self, budget: Budget) -> None:
-        """End the largest requests or responses of a kind, of equal ones the slowest, while there are too many bytes."""
+        """While there are too many bytes of a kind, end the largest that holds some; of equal ones the slowest."""
         while budget.held > budget.limit:
             holders = (one for one in self.all if one.budget is budget and one.can_give_up)
             largest = max(holders, key=lambda one: (one.held, -one.since), default=None)

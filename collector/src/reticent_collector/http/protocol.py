@@ -51,7 +51,10 @@ from reticent_collector.http.limits import LARGE, Budget, Limits, ServerContext
 from reticent_collector.http.log import log_fault
 from reticent_collector.http.problems import Acknowledgement, ProblemError, response_of
 from reticent_collector.http.requests import (
+    CLOSE,
     HEAD_TOO_LARGE,
+    LINGER,
+    NEXT,
     TOO_MANY_HEADERS,
     Afterwards,
     Exchange,
@@ -81,7 +84,8 @@ class State(Enum):
     CLOSED = auto()
 
 
-HEAD, BODY, COMMITTING, IDLE = State.HEAD, State.BODY, State.COMMITTING, State.IDLE
+HEAD, BODY, COMMITTING = State.HEAD, State.BODY, State.COMMITTING  # an attribute of an Enum is slow to find
+ANSWERING, IDLE, ENDING = State.ANSWERING, State.IDLE, State.ENDING
 AT_REST = (State.NEW, State.IDLE)
 ARRIVING = (State.HEAD, State.BODY)
 UNDER_WAY = (State.COMMITTING, State.ANSWERING, State.SENDING, State.FLUSHING)
@@ -162,7 +166,8 @@ class CollectorProtocol(asyncio.Protocol):
         if self.state is IDLE and self._repeated is not None:
             head, length, request = self._repeated
             # The same bytes between two requests are read in the same way: only the body is new.
-            if len(data) == length and data.startswith(head) and self._has_room(length):
+            reports = self.context.reports
+            if len(data) == length and data.startswith(head) and reports.held + length <= reports.limit:
                 self._take_again(request, data, len(head))
                 return
         if self.state in UNDER_WAY:
@@ -185,7 +190,7 @@ class CollectorProtocol(asyncio.Protocol):
         """Read more of a request; then it is complete, refused, or more has to come."""
         request.arrived += len(data)
         self._feed(data)
-        if request.refusal is None and self.state in (HEAD, BODY, State.ANSWERING):
+        if request.refusal is None and self.state in (HEAD, BODY, ANSWERING):
             self._hold(self.budget, self.held + len(data))  # it may be the largest of too many, and give up
         limits = self.context.limits
         if self.state is HEAD and request.arrived > limits.head:
@@ -224,10 +229,10 @@ class CollectorProtocol(asyncio.Protocol):
     def _remember(self, data: bytes) -> None:
         """Keep the head of reports if the bytes were one whole request: the next one may have the same."""
         request = self._request
-        if self.state is not State.ANSWERING or request is None or request.admission is None:
+        if self.state is not ANSWERING or request is None or request.admission is None:
             return
         length = data.find(b"\r\n\r\n") + 4
-        if request.afterwards is Afterwards.NEXT and length + request.size == len(data):
+        if request.afterwards is NEXT and length + request.size == len(data):
             self._repeated = data[:length], len(data), request
 
     def eof_received(self) -> bool:
@@ -235,7 +240,7 @@ class CollectorProtocol(asyncio.Protocol):
         request = self._request
         if self.state not in UNDER_WAY or request is None:
             return False
-        request.afterwards = Afterwards.CLOSE
+        request.afterwards = CLOSE
         if request.exchange is not None:
             request.exchange.disconnect()
         return self.transport.get_extra_info("sslcontext") is None  # which has no half of a connection
@@ -244,7 +249,7 @@ class CollectorProtocol(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """A request begins; not the first one that came with these bytes, where one is complete."""
-        if self.state is State.ANSWERING:
+        if self.state is ANSWERING:
             self.end_after(self._request)
 
     def on_url(self, target: bytes) -> None:
@@ -275,8 +280,7 @@ class CollectorProtocol(asyncio.Protocol):
         if self._parser.should_upgrade():
             return  # the head is read again without that offer
         if not self._parser.should_keep_alive():
-            request.afterwards = Afterwards.LINGER
-        request.expects = request.expects_continue()
+            request.afterwards = LINGER
         if request.method == b"POST" and request.path == INGEST_PATH and self._ingest is not None:
             self._admit(request, self._ingest)
         if request.length > self._most(request):
@@ -312,14 +316,14 @@ class CollectorProtocol(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """The request is complete; it is answered when all that came with it has been looked at."""
         if self.state is BODY:
-            self._enter(State.ANSWERING)
+            self._enter(ANSWERING)
 
     # Responses
 
     def _begin(self) -> None:
         """Answer a request if it is complete."""
         request = self._request
-        if self.state is not State.ANSWERING or request is None:
+        if self.state is not ANSWERING or request is None:
             return
         if request.refusal is not None:
             self.answer(request.refusal)
@@ -332,15 +336,11 @@ class CollectorProtocol(asyncio.Protocol):
             request.exchange = Exchange(self, request)
             request.exchange.start(self.context.app)
 
-    def _has_room(self, length: int) -> bool:
-        """Whether there is room for more bytes of reports without making some."""
-        reports = self.context.reports
-        return reports.held + length <= reports.limit
-
     def _take_again(self, request: Request, data: bytes, start: int) -> None:
         """Take reports whose head is byte for byte the one before it."""
         self._request = request
-        self._enter(COMMITTING)
+        self.state = COMMITTING
+        self.since = self.loop.time()
         ingest = self._ingest
         if ingest is None or request.admission is None:
             self.answer(ProblemError(503, "unavailable"))
@@ -367,31 +367,35 @@ class CollectorProtocol(asyncio.Protocol):
         request = self._request
         if request is None:
             return
-        response = ONE_RESPONSE if answer is ONE_ACCEPTED else response_of(answer)
-        lines = request.lines
-        if request.afterwards is not Afterwards.NEXT or self.context.is_draining:
-            self.end_after(request)
-            lines = b"connection: close\r\n" + lines
-        if lines:
-            start, _, rest = response.partition(b"\r\n")
-            response = start + b"\r\n" + lines + rest
-        if request.method == b"HEAD":
-            response = response[: response.index(b"\r\n\r\n") + 4]
+        is_plain = request.afterwards is NEXT and not request.lines and not self.context.is_draining
+        response = ONE_RESPONSE if is_plain and answer is ONE_ACCEPTED else self._response(answer, request)
         self.transport.write(response)
         self.end_answer(len(response))
 
+    def _response(self, answer: Acknowledgement | ProblemError, request: Request) -> bytes:
+        response = response_of(answer)
+        lines = request.lines
+        if self.is_last(request):
+            self.end_after(request)
+            lines = b"connection: close\r\n" + lines
+        start, _, rest = response.partition(b"\r\n")
+        response = start + b"\r\n" + lines + rest
+        if request.method == b"HEAD":
+            response = response[: response.index(b"\r\n\r\n") + 4]
+        return response
+
     def is_answering(self, request: Request) -> bool:
         """Whether the application's response to a request is awaited."""
-        return self._request is request and self.state in (State.ANSWERING, State.SENDING)
+        return self._request is request and self.state in (ANSWERING, State.SENDING)
 
     def is_last(self, request: Request) -> bool:
         """Whether the connection ends with the response to this request."""
-        return request.afterwards is not Afterwards.NEXT or self.context.is_draining
+        return request.afterwards is not NEXT or self.context.is_draining
 
     def end_after(self, request: Request | None) -> None:
         """End the connection with the response to a request."""
-        if request is not None and request.afterwards is Afterwards.NEXT:
-            request.afterwards = Afterwards.LINGER
+        if request is not None and request.afterwards is NEXT:
+            request.afterwards = LINGER
 
     def hold_response(self, size: int) -> None:
         """Count bytes of the application's response instead of those of the request."""
@@ -410,20 +414,21 @@ class CollectorProtocol(asyncio.Protocol):
     def _end_request(self) -> None:
         """The response is read, or small: the request is over."""
         request = self._request
-        if request is None or request.afterwards is not Afterwards.NEXT:
-            self._end(Afterwards.CLOSE if request is None else request.afterwards)
+        if request is None or request.afterwards is not NEXT:
+            self._end(CLOSE if request is None else request.afterwards)
             return
         if self.held:
             self._release()
         self._request = None
-        self._enter(IDLE)
+        self.state = IDLE
+        self.since = self.loop.time()
 
     def _end(self, afterwards: Afterwards) -> None:
         """Close; linger if the client may still send: closing with unread bytes resets the connection."""
         self._release()
         self._forget()
-        self._enter(State.ENDING)
-        lingers = afterwards is Afterwards.LINGER and self.transport.can_write_eof()
+        self._enter(ENDING)
+        lingers = afterwards is LINGER and self.transport.can_write_eof()
         if lingers and not self.transport.is_closing():
             self.transport.write_eof()
         else:
@@ -433,7 +438,7 @@ class CollectorProtocol(asyncio.Protocol):
         """Reset the connection: too late for a response, or nobody reads it."""
         self._release()
         self._forget()
-        self._enter(State.ENDING)
+        self._enter(ENDING)
         self.transport.abort()
 
     def _forget(self) -> None:
@@ -446,7 +451,7 @@ class CollectorProtocol(asyncio.Protocol):
 
     def _refuse(self, problem: ProblemError) -> None:
         """Answer the request with a problem, and end the connection."""
-        if self.state in (State.ENDING, State.CLOSED):
+        if self.state in (ENDING, State.CLOSED):
             return
         if self._request is None:
             self._request = Request()
@@ -478,7 +483,7 @@ class CollectorProtocol(asyncio.Protocol):
     @property
     def can_give_up(self) -> bool:
         """Whether ending it frees what it holds, and takes back no promise: a report at its commit stays."""
-        return self.state in ARRIVING or self.state in UNREAD or self.state is State.ANSWERING
+        return self.state in ARRIVING or self.state in UNREAD or self.state is ANSWERING
 
     def give_up(self) -> None:
         """Let go of its bytes: others need the room."""
@@ -491,7 +496,7 @@ class CollectorProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client has to read first."""
         self.writable.clear()
-        if self.state is State.ANSWERING:
+        if self.state is ANSWERING:
             self._enter(State.SENDING)
             self._unread = self._bytes_on_their_way()
 
@@ -499,7 +504,7 @@ class CollectorProtocol(asyncio.Protocol):
         """The client has read what waited for it."""
         self.writable.set()
         if self.state is State.SENDING:
-            self._enter(State.ANSWERING)
+            self._enter(ANSWERING)
         elif self.state is State.FLUSHING:
             self._end_request()
 
@@ -509,13 +514,13 @@ class CollectorProtocol(asyncio.Protocol):
             return
         if self.state is State.NEW or self.state in ARRIVING:
             self._refuse(ProblemError(408, "timeout"))
-        elif self.state in (COMMITTING, State.ANSWERING):
+        elif self.state in (COMMITTING, ANSWERING):
             self._refuse(ProblemError(503, "unavailable", retry_after=5))
         elif self.state in UNREAD:
             self._end_if_unread(seconds)
         elif self.state is IDLE:
-            self._end(Afterwards.CLOSE)
-        elif self.state is State.ENDING:
+            self._end(CLOSE)
+        elif self.state is ENDING:
             self._end_lingering()
 
     def _end_if_unread(self, seconds: float) -> None:
@@ -540,11 +545,11 @@ class CollectorProtocol(asyncio.Protocol):
         elif self.transport.get_write_buffer_size():
             # The last response is small, and waits behind others that the client has not read.
             self._request = Request()
-            self._request.afterwards = Afterwards.CLOSE
+            self._request.afterwards = CLOSE
             self._enter(State.FLUSHING)
             self._unread = self._bytes_on_their_way()
         else:
-            self._enter(State.ENDING)
+            self._enter(ENDING)
             self.transport.close()
 
     def _bytes_on_their_way(self) -> int:
@@ -556,14 +561,14 @@ class CollectorProtocol(asyncio.Protocol):
     def close_if_idle(self) -> None:
         """The server is stopping: close between two requests; a new connection may still send one."""
         if self.state is IDLE:
-            self._end(Afterwards.CLOSE)
+            self._end(CLOSE)
 
     def refuse_the_rest(self) -> None:
         """Stop waiting for requests that have not arrived in full."""
         if self.state in ARRIVING:
             self._refuse(STOPPING)
         elif self.state in AT_REST:
-            self._end(Afterwards.CLOSE)
+            self._end(CLOSE)
 
 
 def lines_for_pages(request: Request, origins: Any) -> bytes:

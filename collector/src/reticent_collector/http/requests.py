@@ -50,12 +50,19 @@ class Afterwards(Enum):
     CLOSE = auto()  # it ends; the client sends no more
 
 
+NEXT, LINGER, CLOSE = (
+    Afterwards.NEXT,
+    Afterwards.LINGER,
+    Afterwards.CLOSE,
+)  # an attribute of an Enum is slow to find
+
+
 class Request:
     """A request as far as it has arrived."""
 
     __slots__ = (
-        *("admission", "afterwards", "arrived", "body", "exchange", "expects", "headers", "lines", "method"),
-        *("refusal", "size", "target", "version"),
+        *("admission", "afterwards", "arrived", "body", "exchange", "expects", "headers", "length"),
+        *("lines", "method", "refusal", "size", "target", "version"),
     )
 
     def __init__(self) -> None:
@@ -63,10 +70,11 @@ class Request:
         self.version = "1.1"
         self.headers: Headers = []
         self.arrived = 0  # bytes so far, framing included
+        self.length = 0  # of the body, as the head declares it; 0 when it does not
         self.size = 0  # bytes of the body so far
         self.body = BytesIO()  # joined: small parts take no more memory than large ones
         self.expects = False  # whether the client waits for 100 Continue before it sends the body
-        self.afterwards = Afterwards.NEXT
+        self.afterwards = NEXT
         self.admission: Admission | None = None  # of reports whose key and type are in order
         self.refusal: ProblemError | None = None  # the answer to a request whose body is not kept
         self.exchange: Exchange | None = None  # with the application
@@ -77,35 +85,40 @@ class Request:
         """The path, decoded and without the query."""
         return unquote(self.target.partition(b"?")[0].decode("ascii"))
 
-    @property
-    def length(self) -> int:
-        """The length of the body that the head declares; 0 when there is none."""
-        return next((int(value) for name, value in self.headers if name == b"content-length"), 0)
-
     def problem(self, limits: Limits) -> ProblemError | None:
-        """Why the head is refused: too large, or servers might read it in different ways."""
-        sizes = (len(name) + len(value) + len(": \r\n") for name, value in self.headers)
-        if len(self.target) + sum(sizes) > limits.head:
+        """Why the head is refused: too large, or servers might read it in different ways; else reads its framing."""
+        hosts: list[bytes] = []
+        lengths: list[bytes] = []
+        codings: list[bytes] = []
+        expected: list[bytes] = []
+        size = len(self.target)
+        wanted = {
+            b"host": hosts,
+            b"content-length": lengths,
+            b"transfer-encoding": codings,
+            b"expect": expected,
+        }
+        for name, value in self.headers:
+            size += len(name) + len(value) + 4
+            if name in wanted:
+                wanted[name].append(value)
+        if size > limits.head:
             return HEAD_TOO_LARGE
         if self.version not in ("1.0", "1.1"):
             return BAD_VERSION
-        hosts = self._values(b"host")
         # Before 1.1 a request may do without a host.
         if len(hosts) > 1 or not (hosts or self.version == "1.0") or not all(map(_HOST.fullmatch, hosts)):
             return NO_HOST
-        if not self._is_framed():
+        if not self._is_framed(lengths, codings):
             return BAD_FRAMING
+        self.length = int(lengths[0]) if lengths else 0
+        self.expects = self.version == "1.1" and [value.lower() for value in expected] == [b"100-continue"]
         return None if self._take_target() else BAD_TARGET
 
-    def _values(self, wanted: bytes) -> list[bytes]:
-        return [value for name, value in self.headers if name == wanted]
-
-    def _is_framed(self) -> bool:
+    def _is_framed(self, lengths: list[bytes], codings: list[bytes]) -> bool:
         """Whether there is one way only to read where the body ends."""
-        lengths = self._values(b"content-length")
-        codings = [value.lower() for value in self._values(b"transfer-encoding")]
         if codings:
-            return not lengths and self.version == "1.1" and codings == [b"chunked"]
+            return not lengths and self.version == "1.1" and [one.lower() for one in codings] == [b"chunked"]
         return len(lengths) <= 1 and all(map(bytes.isdigit, lengths))
 
     def _take_target(self) -> bool:
@@ -121,10 +134,6 @@ class Request:
         others = [header for header in self.headers if header[0] != b"host"]
         self.headers = [(b"host", absolute[1]), *others]
         return True
-
-    def expects_continue(self) -> bool:
-        """Whether the head asks for 100 Continue."""
-        return self.version == "1.1" and [v.lower() for v in self._values(b"expect")] == [b"100-continue"]
 
     def head_without_upgrade(self) -> bytes:
         """The head again, without the header that offers another protocol."""

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from reticent.plan import Plan
 from reticent.reports import to_json
 from reticent_collector.http import Collector, Limits, Readers
 from reticent_collector.http import log as logging
+from reticent_collector.http.limits import ServerContext
 from reticent_collector.stores import create_key, open_store
 
 PLAN = Plan.from_toml(BARE)
@@ -73,6 +74,27 @@ def until(true: Callable[[], bool], seconds: float = PATIENCE) -> None:
     while not true():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+@contextmanager
+def watched(app: Any, limits: Limits) -> Iterator[tuple[Service, Any]]:
+    """A server, and what its connections share."""
+    contexts: list[Any] = []
+
+    def noted(*given: Any) -> Any:
+        contexts.append(ServerContext(*given))
+        return contexts[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reticent_collector.http.server.ServerContext", noted)
+        with in_thread(app, limits) as service:
+            yield service, contexts[0]
+
+
+def is_as_before(context: Any) -> bool:
+    """Whether there is no connection, and nothing of one."""
+    budgets = (context.strangers, context.reports, context.responses)
+    return not context.all and not any(budget.held for budget in budgets)
 
 
 def collector(**limits: Any) -> Collector:
@@ -148,6 +170,33 @@ def test_each_wait_has_its_end() -> None:
         with connect(service) as connection:
             connection.sendall(posted(report("next")))
             assert statuses(connection.recv(1 << 16)) == [202]
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", HEALTH[:-1], HEALTH, HEALTH + b"G", posted(b"x", length=9), posted(b"{}")]
+)
+def test_a_client_that_does_nothing_more_is_let_go(sent: bytes) -> None:
+    """In whichever state it stays: nobody waits for it to close the connection."""
+    app, limits = collector(), Limits(seconds=0.5, idle_seconds=0.5, linger_seconds=0.5)
+    with watched(app, limits) as (service, context), connect(service) as connection:
+        connection.sendall(sent)
+        until(lambda: bool(context.all))
+        until(lambda: is_as_before(context), 15)
+
+
+def test_an_application_that_never_answers_is_answered_for() -> None:
+    async def silent(scope: Any, receive: Any, send: Any) -> None:
+        for _ in range(2):
+            message = await receive()
+            if scope["type"] == "lifespan":
+                await send({"type": f"{message['type']}.complete"})
+        await send({"type": "http.response.start", "status": 200, "headers": []})  # too late
+
+    limits = Limits(answering_seconds=0.5, linger_seconds=0.5)
+    with watched(silent, limits) as (service, context), connect(service) as connection:
+        connection.sendall(HEALTH)
+        assert statuses(everything(connection)) == [503]
+        until(lambda: is_as_before(context))
 
 
 # Memory
@@ -468,30 +517,20 @@ LIMITS = Limits(seconds=0.5, idle_seconds=0.5, linger_seconds=0.3, answering_sec
 def converse(seed: str, count: int) -> None:
     """So many random connections, 32 at a time; then the server is as it was."""
     app = Collector([PLAN], open_store("memory:"), clock=lambda: NOW, allowed_origins=["https://a.example"])
-    contexts: list[Any] = []
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(32) as clients:
-        from reticent_collector.http import server
+    with watched(app, LIMITS) as (service, context), ThreadPoolExecutor(32) as clients:
 
-        original = server.ServerContext
-        patch.setattr(
-            server, "ServerContext", lambda *given: contexts.append(original(*given)) or contexts[-1]
-        )
-        with in_thread(app, LIMITS) as service:
-            (context,) = contexts
+        def one(number: int) -> tuple[int, bytes]:
+            conversation = Conversation(random.Random(f"{seed} {number}"))
+            return number, conversation.hold(service, PATIENCE)
 
-            def one(number: int) -> tuple[int, bytes]:
-                conversation = Conversation(random.Random(f"{seed} {number}"))
-                return number, conversation.hold(service, PATIENCE)
-
-            seen: set[int] = set()
-            for number, received in clients.map(one, range(count)):
-                codes = statuses(received)
-                assert 500 not in codes, (seed, number)
-                assert codes[:-1].count(400) == 0, (seed, number)  # what is refused is the last
-                seen.update(codes)
-            until(lambda: not context.all)
-            assert [context.strangers.held, context.reports.held, context.responses.held] == [0, 0, 0]
-            assert service.get("/healthz").status == 200
+        seen: set[int] = set()
+        for number, received in clients.map(one, range(count)):
+            codes = statuses(received)
+            assert 500 not in codes, (seed, number)
+            assert codes[:-1].count(400) == 0 or b"malformed" in received, (seed, number)
+            seen.update(codes)
+        until(lambda: is_as_before(context))
+        assert service.get("/healthz").status == 200
     assert {200, 202, 400, 404, 405, 408, 413, 415, 431} <= seen
 
 

@@ -41,13 +41,22 @@ class LogQueue:
         self._dropped = 0
         self._is_writing = False  # whether the thread is at lines that it took
         self._thread: Thread | None = None
+        self._servers = 0
 
     def start(self) -> None:
-        """Write from a thread from now on."""
+        """Write from a thread, for one server more."""
         with self._changed:
+            self._servers += 1
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="reticent-log", daemon=True)
                 self._thread.start()
+
+    def stop(self) -> None:
+        """A server has ended; with the last one the thread does, once all lines are written."""
+        self.flush()
+        with self._changed:
+            self._servers -= 1
+            self._changed.notify_all()
 
     def put(self, line: str) -> None:
         """Write a line soon; never blocks."""
@@ -70,7 +79,7 @@ class LogQueue:
     def _take(self) -> str:
         lines = self._lines
         if self._dropped:
-            lines.append(_line("log-dropped", lines=self._dropped))
+            lines.append(line_of("log-dropped", lines=self._dropped))
         self._lines = []
         self._dropped = 0
         return "".join(lines)
@@ -80,7 +89,10 @@ class LogQueue:
             with self._changed:
                 self._is_writing = False
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._lines)
+                self._changed.wait_for(lambda: self._lines or not self._servers)
+                if not self._lines:
+                    self._thread = None
+                    return
                 text = self._take()
                 self._is_writing = True
             _write(text)
@@ -103,7 +115,8 @@ def _write(text: str) -> None:
             sys.stderr.flush()
 
 
-def _line(event: str, **fields: str | int | float) -> str:
+def line_of(event: str, **fields: str | int | float) -> str:
+    """An event as a line."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return json.dumps({"time": stamp, "event": event, **fields}) + "\n"
 
@@ -114,7 +127,7 @@ log_queue = LogQueue()
 def log(event: str, **fields: str | int | float) -> None:
     """Write an event if possible: commits and seals go on without a log, which may be on the disk that is full."""
     if not quiet:
-        log_queue.put(_line(event, **fields))
+        log_queue.put(line_of(event, **fields))
 
 
 def log_fault(event: str, error: BaseException, **fields: str | int | float) -> None:

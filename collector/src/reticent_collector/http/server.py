@@ -70,7 +70,7 @@ class Server:
         try:
             uvloop.run(self.serve(lifeline))
         finally:
-            log_queue.flush()
+            log_queue.stop()
 
     def stop(self) -> None:
         """Stop in order; from any thread."""

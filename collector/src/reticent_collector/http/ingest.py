@@ -88,7 +88,8 @@ class Intake(ABC):
         if admission.readings != self._access.readings:
             return self.admit(headers)
         self.requests += 1
-        self.traffic.request(admission.key)
+        if admission.key is not None:
+            self.traffic.request(admission.key)
         return admission
 
     def take(self, admission: Admission, body: bytes, finish: Finish) -> None:
@@ -146,7 +147,8 @@ class Ingest(Intake):
     def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
         if len(body) > MAX_JSON:  # it would wait for the next commit unread, and take memory meanwhile
             raise of_verdict(Verdict.MALFORMED)
-        self._access.spend(key, 1)
+        if self._access.rate:
+            self._access.spend(key, 1)
         self._committer.submit_one((body, key, finish))
 
     def _read_singles(self, singles: list[Single]) -> list[tuple[Mapping[RoundKey, list[bytes]], Done]]:

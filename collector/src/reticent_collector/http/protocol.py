@@ -367,10 +367,13 @@ class CollectorProtocol(asyncio.Protocol):
         request = self._request
         if request is None:
             return
-        is_plain = request.afterwards is NEXT and not request.lines and not self.context.is_draining
-        response = ONE_RESPONSE if is_plain and answer is ONE_ACCEPTED else self._response(answer, request)
-        self.transport.write(response)
-        self.end_answer(len(response))
+        if answer is ONE_ACCEPTED and not self.is_last(request) and not request.lines:
+            self.transport.write(ONE_RESPONSE)
+            self.end_answer()
+        else:
+            response = self._response(answer, request)
+            self.transport.write(response)
+            self.end_answer(len(response))
 
     def _response(self, answer: Acknowledgement | ProblemError, request: Request) -> bytes:
         response = response_of(answer)

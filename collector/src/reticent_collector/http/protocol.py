@@ -216,7 +216,8 @@ class CollectorProtocol(asyncio.Protocol):
                     # section 7.8): it reads the head again without it, and then the body.
                     data = self._request.head_without_upgrade() + data[upgrade.args[0] :]
                     self._parser = httptools.HttpRequestParser(self)
-                    self._request.target, self._request.headers = b"", []
+                    self._request.target = b""
+                    self._request.headers = []
         except httptools.HttpParserCallbackError as error:
             log_fault("internal-error", error.__context__ or error)
             self._refuse(ProblemError(500, "internal"))

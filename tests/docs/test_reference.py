@@ -55,7 +55,7 @@ def test_every_event_of_the_log_is_in_the_page_and_no_other() -> None:
         for part in ("http", "dashboard", "cli")
         for file in (COLLECTOR / part).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("log", "log_fault")
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("log", "log_fault", "line_of")
     )
     events = {ast.literal_eval(call.args[0]) for call in calls if isinstance(call.args[0], ast.Constant)}
     writing = (COLLECTOR / "http" / "writing.py").read_text()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 CHUNKED = "Transfer-Encoding: chunked"
 END = b"0\r\n\r\n"
@@ -66,3 +69,22 @@ def statuses(received: bytes) -> list[int]:
     """Of the answers, without those that say 100 Continue."""
     answers = [int(part.split()[0]) for part in received.split(b"HTTP/1.1 ")[1:]]
     return [status for status in answers if status != 100]
+
+
+def in_turn(service: Any, *requests: tuple[bytes, ...]) -> bytes:
+    """All that is answered to requests, each in parts; the next one is sent when one is answered."""
+    received = b""
+    with socket.create_connection((service.host, service.port), timeout=10) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with suppress(ConnectionError, TimeoutError):
+            for number, parts in enumerate(requests, 1):
+                for part in parts:
+                    connection.sendall(part)
+                while len(statuses(received)) < number:
+                    more = connection.recv(1 << 16)
+                    if not more:
+                        return received
+                    received += more
+            while more := connection.recv(1 << 16):
+                received += more
+    return received

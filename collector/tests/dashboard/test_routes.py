@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reticent.errors import StoreError
+from reticent_collector.http.log import log_queue
 from reticent_lab.fleet import SdkFleet
 
 
@@ -83,6 +84,7 @@ def test_the_log_says_where_a_page_failed_and_not_what_was_in_it(
     monkeypatch.setattr("reticent_collector.http.log.quiet", False)
     capsys.readouterr()
     assert [world.get(path).status for path in ("/", "/")] == [500, 503]
+    assert log_queue.flush()
     logged = capsys.readouterr().err
     internal, store = (json.loads(line) for line in logged.splitlines())
     assert (internal["event"], internal["kind"]) == ("internal-error", "KeyError")

@@ -154,9 +154,7 @@ def test_without_matplotlib_the_extra_is_named(
     draw: Callable[..., Figure], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(
-        MissingPackageError, match=r"matplotlib is not installed: pip install 'reticent-lab'"
-    ):
+    with pytest.raises(MissingPackageError, match=r"matplotlib is not installed: pip install 'reticent-lab'"):
         draw()
 
 

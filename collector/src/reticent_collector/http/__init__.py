@@ -23,12 +23,11 @@ if TYPE_CHECKING:
         together,
     )
     from reticent_collector.http.ingest import Ingest
-    from reticent_collector.http.limits import Connections, Limits
+    from reticent_collector.http.limits import Limits
     from reticent_collector.http.listening import bind, inherited, is_local, is_loopback, parse_listen, shown
     from reticent_collector.http.log import log_fault
     from reticent_collector.http.openapi import openapi_document
     from reticent_collector.http.problems import DETAILS, ProblemError
-    from reticent_collector.http.protocol import CollectorProtocol
     from reticent_collector.http.readers import Readers
     from reticent_collector.http.relay import KeyFile, Relay, shuffled
     from reticent_collector.http.server import make_server, tls_context
@@ -47,9 +46,7 @@ __all__ = [
     "BatchTooLargeError",
     "Client",
     "Collector",
-    "CollectorProtocol",
     "Committer",
-    "Connections",
     "Health",
     "Ingest",
     "KeyFile",
@@ -97,12 +94,11 @@ __getattr__ = imported_when_used(
         "exposition": "render_metrics",
         "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic decoded encoded together",
         "ingest": "Ingest",
-        "limits": "Connections Limits",
+        "limits": "Limits",
         "listening": "bind inherited is_local is_loopback parse_listen shown",
         "log": "log_fault",
         "openapi": "openapi_document",
         "problems": "DETAILS ProblemError",
-        "protocol": "CollectorProtocol",
         "readers": "Readers",
         "relay": "KeyFile Relay shuffled",
         "server": "make_server tls_context",

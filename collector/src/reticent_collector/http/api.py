@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +30,7 @@ from reticent_collector.http.readers import Readers
 from reticent_collector.results import Results, unix_seconds
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
+HEALTH_PATHS = ("/health", "/health.json")
 CHANGE_PARAMETERS = {"plan", "metric", "every", "since", "until", "last", "segment", "by", "confidence"}
 ESTIMATE_PARAMETERS = {*CHANGE_PARAMETERS, "round", "format"}
 USUAL_PERIODS = 100  # the latest periods or rounds, when the request names none
@@ -73,9 +74,11 @@ class Api:
         self._ready = Readiness(ping)
         self._document = msgspec.json.encode(openapi_document())
         self._readers = Readers()
+        self._monitors = Readers("reticent-reader-monitor")
+        """Of their own, for what programs watch a collector by and devices ask for: no page keeps them waiting."""
         routes: list[BaseRoute] = [
-            Route("/v1/plans", self._on_thread(self._plans)),
-            Route("/v1/plans/{name}", self._on_thread(self._plan)),
+            Route("/v1/plans", self._on_thread(self._plans, self._monitors)),
+            Route("/v1/plans/{name}", self._on_thread(self._plan, self._monitors)),
             Route("/v1/estimates", self._on_thread(self._estimates)),
             Route("/v1/changes", self._on_thread(self._changes)),
             Route("/v1/rounds", self._on_thread(self._rounds)),
@@ -87,23 +90,27 @@ class Api:
         if pages is not None:
             routes += Login(access, pages, secure_cookies).routes()
             for path, handler in pages.handlers(results, health, public).items():
-                routes.append(Route(path, self._on_thread(handler, path.startswith("/public"))))
+                readers = self._monitors if path in HEALTH_PATHS else self._readers
+                routes.append(Route(path, self._on_thread(handler, readers, path.startswith("/public"))))
             routes.append(Route("/static/{name}", pages.static))
         refused = (ProblemError, ParameterError, StoreError, HTTPException, ClientDisconnect, Exception)
         self._app = Starlette(routes=routes, exception_handlers=dict.fromkeys(refused, self._refusal))
         self._app.router.redirect_slashes = False
 
     def _on_thread(
-        self, endpoint: Callable[[Request], Response], public: bool = False
+        self, endpoint: Callable[[Request], Response], readers: Readers | None = None, public: bool = False
     ) -> Callable[[Request], Awaitable[Response]]:
+        readers = readers or self._readers
+
         async def answer(request: Request) -> Response:
-            return await self._readers.run(endpoint, request, public=public)
+            return await readers.run(endpoint, request, public=public, gone=_leaving(request))
 
         return answer
 
     def close(self) -> None:
         """Start no more work for readers."""
         self._readers.close()
+        self._monitors.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the key, answer, and add the security headers."""
@@ -228,7 +235,9 @@ class Api:
 
     async def _metrics(self, request: Request) -> Response:
         accept = request.headers.get("accept", "")
-        body, kind = await self._readers.run(render_metrics, self._results, self._health(), accept)
+        body, kind = await self._monitors.run(
+            render_metrics, self._results, self._health(), accept, gone=_leaving(request)
+        )
         return Response(body, headers={"content-type": kind})
 
     async def _healthz(self, request: Request) -> Response:
@@ -241,6 +250,16 @@ class Api:
 
     async def _openapi(self, request: Request) -> Response:
         return Response(self._document, media_type="application/json")
+
+
+def _leaving(request: Request) -> Callable[[], Coroutine[Any, Any, None]]:
+    """A wait until the client has gone, or at least sends no more."""
+
+    async def until_gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            continue
+
+    return until_gone
 
 
 def _described(plan: Plan) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from reticent_collector.http.history import History
 from reticent_collector.http.ingest import Ingest, Intake
 from reticent_collector.http.limits import Limits
 from reticent_collector.http.log import log
-from reticent_collector.http.problems import Accepted, ProblemError
+from reticent_collector.http.problems import Acknowledgement, ProblemError
 from reticent_collector.http.wire import Wire
 from reticent_collector.http.workers import Worker
 from reticent_collector.http.writing import Committer, Sealer
@@ -74,7 +74,7 @@ class Collector:
         self._history = History()
         self._refreshing: asyncio.Task[None] | None = None
         self._api = Api(self.results, store.ping, self.access, self.health, secure_cookies, pages, public)
-
+        self.allowed_origins = frozenset(origin.encode() for origin in allowed_origins)
         self.cross_origin = for_pages(self._answer, allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -180,7 +180,11 @@ def _quantile(ordered: list[float], level: float) -> float:
 
 
 def for_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp | None:
-    """The CORS middleware for `origins`, which may send reports and nothing else; None without origins."""
+    """
+    The CORS middleware for `origins`, which may send reports and nothing else; None without origins.
+
+    The built-in server answers reports itself, with the same headers; it leaves the question before them to this one.
+    """
     if not origins:
         return None
     return CORSMiddleware(
@@ -195,9 +199,9 @@ def for_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp | None:
 
 async def take_reports(ingest: Intake, scope: Scope, receive: Receive, send: Send) -> None:
     """The ingest path for any ASGI server; the built-in server takes a shorter one, see `protocol`."""
-    waiting: asyncio.Future[Accepted | ProblemError] = asyncio.get_running_loop().create_future()
+    waiting: asyncio.Future[Acknowledgement | ProblemError] = asyncio.get_running_loop().create_future()
 
-    def finish(result: Accepted | ProblemError) -> None:
+    def finish(result: Acknowledgement | ProblemError) -> None:
         if not waiting.done():  # the request may have been cancelled
             waiting.set_result(result)
 

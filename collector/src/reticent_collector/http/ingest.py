@@ -16,7 +16,7 @@ from reticent_collector.http.access import Access
 from reticent_collector.http.health import Traffic
 from reticent_collector.http.limits import Limits
 from reticent_collector.http.log import log_fault
-from reticent_collector.http.problems import Accepted, Headers, ProblemError, of_verdict
+from reticent_collector.http.problems import Acknowledgement, Headers, ProblemError, of_verdict
 from reticent_collector.http.wire import Batch, Wire
 from reticent_collector.http.writing import Committer, Done, QueueFullError
 from reticent_collector.stores import Key, RoundKey
@@ -33,9 +33,9 @@ class Admission(NamedTuple):
     readings: int  # how often keys had been read by then
 
 
-ONE_ACCEPTED = Accepted(b'{"accepted":1}')
+ONE_ACCEPTED = Acknowledgement(b'{"accepted":1}')
 
-Finish: TypeAlias = Callable[[Accepted | ProblemError], None]
+Finish: TypeAlias = Callable[[Acknowledgement | ProblemError], None]
 Single: TypeAlias = tuple[bytes, Key | None, Finish]  # a report as it came, its key, and its callback
 
 
@@ -88,7 +88,8 @@ class Intake(ABC):
         if admission.readings != self._access.readings:
             return self.admit(headers)
         self.requests += 1
-        self.traffic.request(admission.key)
+        if admission.key is not None:
+            self.traffic.request(admission.key)
         return admission
 
     def take(self, admission: Admission, body: bytes, finish: Finish) -> None:
@@ -146,7 +147,8 @@ class Ingest(Intake):
     def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
         if len(body) > MAX_JSON:  # it would wait for the next commit unread, and take memory meanwhile
             raise of_verdict(Verdict.MALFORMED)
-        self._access.spend(key, 1)
+        if self._access.rate:
+            self._access.spend(key, 1)
         self._committer.submit_one((body, key, finish))
 
     def _read_singles(self, singles: list[Single]) -> list[tuple[Mapping[RoundKey, list[bytes]], Done]]:
@@ -177,7 +179,7 @@ class Ingest(Intake):
             self._answer(singles, ProblemError(503, "unavailable", retry_after=5))
 
     def _answer(
-        self, singles: list[Single], answer: Accepted | ProblemError, durable: bool | StoreError = True
+        self, singles: list[Single], answer: Acknowledgement | ProblemError, durable: bool | StoreError = True
     ) -> None:
         """Give all of these one answer, whatever became of the commit."""
         for _, key, finish in singles:
@@ -195,7 +197,7 @@ class Ingest(Intake):
         self._access.spend(key, accepted)
         rejected = [{"index": place, "code": verdict.value} for place, verdict in batch.rejected]
         codes = Counter(verdict.value for _, verdict in batch.rejected)
-        answer = Accepted(msgspec.json.encode({"accepted": accepted, "rejected": rejected}))
+        answer = Acknowledgement(msgspec.json.encode({"accepted": accepted, "rejected": rejected}))
 
         def done(durable: bool | StoreError) -> None:
             if durable is True:

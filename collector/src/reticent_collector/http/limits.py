@@ -23,61 +23,77 @@ class Limits(msgspec.Struct, frozen=True):
 
     # One request
     head: int = 32 << 10  # request line and headers
-    body: int = 16 << 20
+    headers: int = 100  # their number
+    body: int = 16 << 20  # of reports with a valid key
+    small_body: int = 1 << 16  # of reports without one, and of every other request
     batch: int = 200_000  # reports of one body
     seconds: float = 20.0  # from the first byte of a request to its last
 
     # One connection
     handshake_seconds: float = 10.0  # of TLS; `seconds` where that is less
     idle_seconds: float = 75.0  # between a response and the next request
-    pipelined: int = 32  # requests waiting behind an unanswered one; the connection ends after them
-    unread: int = 1 << 16  # of a body that the application has not taken; reading pauses then
+    answering_seconds: float = 300.0  # from a complete request to its response
     reading_rate: int = 1 << 10  # bytes a second of a response that a client has to read at least
     linger_seconds: float = 2.0  # for reading after the last response, so that it is not lost
 
     # All connections of the process
     connections: int = 10_000  # fewer where the system allows fewer open files
-    in_flight: int = 64 << 20  # of all bodies in memory at once; room for two of the largest at least
+    in_flight: int = 64 << 20  # of reports until they are answered; room for two of the largest at least
+    from_strangers: int = 16 << 20  # of heads, and of bodies without a valid key
+    unread: int = 64 << 20  # of responses that clients have not read
 
     # The end
     arriving_seconds: float = 0.5  # for which a stopping server waits for partial requests
     answer_seconds: float = 30.0  # for which it waits for commits, to answer their reports
 
-    @property
-    def held(self) -> int:
-        """Bytes of all bodies that may be in memory at once."""
-        return max(self.in_flight, 2 * self.body)
-
-    def too_large(self) -> ProblemError:
-        """The problem of a body above the limit."""
-        return ProblemError(413, "too_large", f"A body has at most {self.body:,} bytes.")
+    def too_large(self, most: int | None = None) -> ProblemError:
+        """The problem of a body above the limit, or above another one."""
+        return ProblemError(413, "too_large", f"A body has at most {most or self.body:,} bytes.")
 
 
-class Connections:
-    """What the connections of a server share: the application, the limits, and the bodies in memory."""
+class Budget:
+    """
+    Bytes of one kind that connections hold, and their limit.
+
+    A quarter more is kept for holders of few bytes: a few large batches do not keep single reports out.
+    """
+
+    __slots__ = ("few", "held", "limit")
+
+    def __init__(self, limit: int, few: int = 0) -> None:
+        self.limit = limit
+        self.held = 0
+        self.few = few
+
+    def allows(self, largest: int) -> bool:
+        """Whether nobody has to give up bytes, if `largest` are the most that somebody holds."""
+        return self.held <= (self.limit if largest > self.few else self.limit + self.limit // 4)
+
+
+class ServerContext:
+    """What the connections of a server share: the application, the limits, and the bytes in memory."""
 
     def __init__(self, app: Any, limits: Limits) -> None:
         self.app = app
         self.limits = limits
         self.all: set[CollectorProtocol] = set()  # from accept on, before any TLS handshake
-        self.held = 0  # bytes of bodies in memory
+        self.strangers = Budget(limits.from_strangers)
+        self.reports = Budget(max(limits.in_flight, 2 * limits.body), few=limits.small_body)
+        self.responses = Budget(limits.unread)
         self.is_draining = False
-        self._has_let_go = False  # whether the memory of a large body is still to be given back
+        self.has_let_go = False  # whether the memory of a large body is still to be given back
 
-    def hold(self, size: int) -> None:
-        """Count bytes of a body; above the limit of the process, the largest body is refused."""
-        self.held += size
-        while self.held > self.limits.held:
-            max(self.all, key=lambda connection: connection.held).shed()
-
-    def let_go(self, size: int) -> None:
-        """Bytes of a body are no longer needed."""
-        self.held -= size
-        if size > LARGE:
-            self._has_let_go = True
+    def make_room(self, budget: Budget) -> None:
+        """While there are too many bytes of a kind, end the largest that holds some; of equal ones the slowest."""
+        while budget.held > budget.limit:
+            holders = (one for one in self.all if one.budget is budget and one.can_give_up)
+            largest = max(holders, key=lambda one: (one.held, -one.since), default=None)
+            if largest is None or budget.allows(largest.held):
+                return
+            largest.give_up()
 
     def give_back(self) -> None:
         """Return the memory of large bodies to the system, every second; the C library would keep it."""
-        if self._has_let_go and not self.held:
-            self._has_let_go = False
+        if self.has_let_go and self.reports.held < LARGE:
+            self.has_let_go = False
             _trim()

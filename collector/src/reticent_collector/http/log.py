@@ -1,25 +1,131 @@
-"""Structured logs: one JSON object per line on standard error; never an address, a body, a key or an id."""
+"""
+Structured logs: one JSON object per line on standard error; never an address, a body, a key or an id.
+
+Nobody waits for whoever reads standard error. A server writes from a thread of its own, and lines wait for it in a
+queue; other programs, such as the supervisor of workers, have no thread and write at once if that does not block.
+What finds no room is dropped and counted, and the next line that is written says how many (`log-dropped`).
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import select
 import sys
 import time
 from contextlib import suppress
+from threading import Condition, Thread
 from traceback import walk_tb
 
 from reticent.errors import StoreError
 
+MOST_LINES = 1_000  # that wait to be written
+FLUSH_SECONDS = 1.0  # for which the end of a program waits for its last lines
+
 quiet = False  # set by programs that print their own messages
+
+
+class LogQueue:
+    """Lines on their way to standard error."""
+
+    def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        """Begin without a thread; also in a process that was forked: the lines that wait are its parent's."""
+        self._changed = Condition()
+        self._lines: list[str] = []
+        self._dropped = 0
+        self._is_writing = False  # whether the thread is at lines that it took
+        self._thread: Thread | None = None
+        self._servers = 0
+
+    def start(self) -> None:
+        """Write from a thread, for one server more."""
+        with self._changed:
+            self._servers += 1
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="reticent-log", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """A server has ended; with the last one the thread does, once all lines are written."""
+        self.flush()
+        with self._changed:
+            self._servers -= 1
+            self._changed.notify_all()
+
+    def put(self, line: str) -> None:
+        """Write a line soon; never blocks."""
+        with self._changed:
+            if len(self._lines) >= MOST_LINES:
+                self._dropped += 1
+                return
+            self._lines.append(line)
+            if self._thread is not None:
+                self._changed.notify_all()
+                return
+            if not _would_block():
+                _write(self._take())
+
+    def flush(self, seconds: float = FLUSH_SECONDS) -> bool:
+        """Wait until all lines are written, at most so long; whether they are."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._lines and not self._is_writing, seconds)
+
+    def _take(self) -> str:
+        lines = self._lines
+        if self._dropped:
+            lines.append(line_of("log-dropped", lines=self._dropped))
+        self._lines = []
+        self._dropped = 0
+        return "".join(lines)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._is_writing = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._lines or not self._servers)
+                if not self._lines:
+                    self._thread = None
+                    return
+                text = self._take()
+                self._is_writing = True
+            _write(text)
+
+
+def _would_block() -> bool:
+    """Whether standard error is a pipe or the like that takes no more at the moment."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stderr.fileno(), select.POLLOUT)
+        return not poll.poll(0)
+    except (OSError, ValueError, AttributeError):  # it is closed, or no file
+        return False
+
+
+def _write(text: str) -> None:
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):  # a full disk, a pipe whose reader has gone, a closed file
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+def line_of(event: str, **fields: str | int | float) -> str:
+    """An event as a line."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return json.dumps({"time": stamp, "event": event, **fields}) + "\n"
+
+
+log_queue = LogQueue()
 
 
 def log(event: str, **fields: str | int | float) -> None:
     """Write an event if possible: commits and seals go on without a log, which may be on the disk that is full."""
-    if not quiet and sys.stderr is not None:
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        with suppress(OSError, ValueError):  # a full disk, a pipe whose reader has gone, a closed file
-            sys.stderr.write(json.dumps({"time": stamp, "event": event, **fields}) + "\n")
-            sys.stderr.flush()
+    if not quiet:
+        log_queue.put(line_of(event, **fields))
 
 
 def log_fault(event: str, error: BaseException, **fields: str | int | float) -> None:

@@ -83,7 +83,7 @@ def of_verdict(verdict: Verdict) -> ProblemError:
     return ProblemError(STATUS_OF_VERDICT[verdict], verdict.value)
 
 
-class Accepted(NamedTuple):
+class Acknowledgement(NamedTuple):
     """202: durable, and counted once each. It is sent like a `ProblemError`."""
 
     body: bytes
@@ -96,7 +96,7 @@ class Accepted(NamedTuple):
         return [(b"content-type", b"application/json"), length, NO_SNIFFING]
 
 
-def response_of(answer: Accepted | ProblemError) -> bytes:
+def response_of(answer: Acknowledgement | ProblemError) -> bytes:
     """A response as bytes."""
     start = b"HTTP/1.1 %d %s" % (answer.status, HTTPStatus(answer.status).phrase.encode())
     return b"\r\n".join([start, *(b": ".join(header) for header in answer.headers), b"", answer.body])

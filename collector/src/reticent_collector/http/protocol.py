@@ -1,463 +1,589 @@
 """
-One connection of the server: strict HTTP/1.1 over httptools.
+One connection of the server: strict HTTP/1.1 over httptools, one request at a time.
 
-A report is answered from the parser's callbacks, without a task; other requests go through ASGI. Both use one
-parser, so there is one reading of where a request ends. Requests on a connection are answered in order. What
-could be read in more than one way is refused, and the connection is closed.
+A connection is in one state. Each state has one deadline, which begins when the state does; it is looked at every
+second. `Limits` has the figures.
+
+    state       the connection                          ends with                  deadline           at the deadline
+    CONNECTING  is accepted, and at its TLS handshake   NEW                        handshake_seconds  closed
+    NEW         has sent nothing yet                    a first byte: HEAD         seconds            408, ENDING
+    HEAD        sends the head of a request             an empty line: BODY        seconds            408, ENDING
+    BODY        sends the body, if any                  its last byte: COMMITTING  that of HEAD       408, ENDING
+                                                        for reports, or ANSWERING
+    COMMITTING  waits until its reports are durable     the response               answering_seconds  503, ENDING
+    ANSWERING   waits for the application               the response               answering_seconds  503, or reset
+    SENDING     reads what the application has written  it has: ANSWERING          reading_rate,      reset
+                so far, more than a buffer holds                                   over seconds
+    FLUSHING    reads the rest of a complete response   it has: IDLE or ENDING     as SENDING         reset
+    IDLE        is between two requests                 a first byte: HEAD         idle_seconds       closed
+    ENDING      has its last response; what it sends    the client closes          linger_seconds     closed
+                is thrown away
+    CLOSED      is gone
+
+After a response small enough for the buffers of the system the next state is IDLE, or ENDING after the last one.
+
+There is no pipelining: when anything but empty lines comes before the response, that response is the last one. What
+could be read in more than one way is refused, and the connection ends. A client that sends no more and still reads
+gets the response to a complete request.
+
+Every byte of a request counts in a `Budget` until it is answered: first in that of strangers, then, for reports with a
+valid key, in that of reports. Bytes of a response count until the client has read them.
+
+Reports are handed to the application's `ingest` without a task, whatever the query or the origin; every other request
+goes through ASGI. Both use one parser, so there is one reading of where a request ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
+import math
 import sys
 import termios
-from collections import deque
+from enum import Enum, auto
 from functools import cached_property
 from typing import Any
 
 import httptools
 
 from reticent_collector.http.ingest import ONE_ACCEPTED, Intake
-from reticent_collector.http.limits import Connections
+from reticent_collector.http.limits import LARGE, Budget, Limits, ServerContext
 from reticent_collector.http.log import log_fault
-from reticent_collector.http.problems import Accepted, ProblemError, response_of
-from reticent_collector.http.requests import HEAD_TOO_LARGE, Exchange, Request
+from reticent_collector.http.problems import Acknowledgement, ProblemError, response_of
+from reticent_collector.http.requests import (
+    CLOSE,
+    HEAD_TOO_LARGE,
+    LINGER,
+    NEXT,
+    TOO_MANY_HEADERS,
+    Afterwards,
+    Exchange,
+    Progress,
+    Request,
+)
 
-INGEST_PATH = b"/v1/reports"
+INGEST_PATH = "/v1/reports"
 TOO_MANY_BYTES = ProblemError(503, "busy", "Too many large bodies at once; try again.", retry_after=1)
 STOPPING = ProblemError(503, "busy", "The collector is stopping; try again.", retry_after=1)
+HIGH_WATER = 1 << 14  # bytes of a response in this process from which on the client has to read first
+
+
+class State(Enum):
+    """What a connection is at; the docstring of this module has the table."""
+
+    CONNECTING = auto()
+    NEW = auto()
+    HEAD = auto()
+    BODY = auto()
+    COMMITTING = auto()
+    ANSWERING = auto()
+    SENDING = auto()
+    FLUSHING = auto()
+    IDLE = auto()
+    ENDING = auto()
+    CLOSED = auto()
+
+
+HEAD, BODY, COMMITTING = State.HEAD, State.BODY, State.COMMITTING  # an attribute of an Enum is slow to find
+ANSWERING, IDLE, ENDING = State.ANSWERING, State.IDLE, State.ENDING
+AT_REST = (State.NEW, State.IDLE)
+ARRIVING = (State.HEAD, State.BODY)
+UNDER_WAY = (State.COMMITTING, State.ANSWERING, State.SENDING, State.FLUSHING)
+UNREAD = (State.SENDING, State.FLUSHING)
+
+
+def deadline_seconds(limits: Limits) -> dict[State, float]:
+    """
+    How long a connection may be in each state.
+
+    >>> deadline_seconds(Limits()).keys() == set(State)
+    True
+    """
+    return {
+        State.CONNECTING: math.inf,  # the event loop ends a handshake
+        State.NEW: limits.seconds,
+        State.HEAD: limits.seconds,
+        State.BODY: limits.seconds,
+        State.COMMITTING: limits.answering_seconds,
+        State.ANSWERING: limits.answering_seconds,
+        State.SENDING: limits.seconds,
+        State.FLUSHING: limits.seconds,
+        State.IDLE: limits.idle_seconds,
+        State.ENDING: limits.linger_seconds,
+        State.CLOSED: math.inf,
+    }
 
 
 class CollectorProtocol(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, shared: Connections, loop: asyncio.AbstractEventLoop) -> None:
-        self.shared = shared
+    def __init__(self, context: ServerContext, loop: asyncio.AbstractEventLoop) -> None:
+        self.context = context
         self.loop = loop
         self.transport: Any = None
-        self._parser = httptools.HttpRequestParser(self)
-        self._reading: Request | None = None  # the request whose bytes arrive
-        self._head_complete = self._offers_upgrade = False
-        self._current: Request | None = None  # the request that is answered next
-        self._behind: deque[Request] = deque()  # those that arrived after it
-        self._is_deaf = False  # whether further bytes are ignored
-        self._is_half_closed = False  # whether the client has sent all it will
-        self._said_all = False
-        self._arrived = 0  # bytes of the arriving request, framing included
+        self.state = State.CONNECTING
+        self.since = loop.time()  # when its deadline began
+        self._parser: Any = None
+        self._request: Request | None = None  # from its first byte to the last of its response
         self._repeated: tuple[bytes, int, Request] | None = None
         """The head of the last report, the length with its body, and what was read from it."""
-        self.held = 0  # bytes of bodies in memory
-        self.arriving_since: float | None = None
-        """When the first byte of the request came that arrives; None between requests."""
-        self._idle_since: float | None = None
-        self._unread_since: tuple[float, int] | None = None
-        """When the client last kept pace, and the bytes on their way to it then."""
+        self.budget = context.strangers
+        self.held = 0  # bytes that count in the budget
+        self._unread = 0  # bytes on their way to the client when the deadline for reading them began
         self.writable = asyncio.Event()
 
     @cached_property
     def _ingest(self) -> Intake | None:
         """The application's ingest path; the application has started by the first request."""
-        return getattr(self.shared.app, "ingest", None)
+        return getattr(self.context.app, "ingest", None)
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self.since = self.loop.time()
 
     # Bytes come in
 
     def connection_made(self, transport: Any) -> None:
         """A client has connected and finished its TLS handshake."""
         self.transport = transport
+        transport.set_write_buffer_limits(high=HIGH_WATER, low=0)
         self.writable.set()
-        self.arriving_since = self.loop.time()
+        self._parser = httptools.HttpRequestParser(self)
+        self._enter(State.NEW)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection has ended; a report waiting for its commit is committed all the same."""
-        self.shared.all.discard(self)
-        self._is_deaf = self._said_all = True
-        self._repeated = self._reading = None
-        self._behind.clear()
-        if self._current is not None:
-            self._current.parts = []  # parser and connection know each other: this one may stay for a while
-            if self._current.exchange is not None:
-                self._current.exchange.disconnect()
-        self._release(self.held)
+        self.context.all.discard(self)
+        if self.state is not COMMITTING:  # its bytes are in memory until the commit
+            self._release()
+        self._enter(State.CLOSED)
+        self._forget()
+        self._parser = None  # it knows this connection, too: only a collection of garbage would free them
         self.writable.set()
 
     def data_received(self, data: bytes) -> None:
         """Bytes have arrived."""
-        if self._is_deaf:
-            return
-        if self._reading is None and self._current is None and self._repeated is not None:
+        if self.state is IDLE and self._repeated is not None:
             head, length, request = self._repeated
             # The same bytes between two requests are read in the same way: only the body is new.
-            if len(data) == length and data.startswith(head):
-                self._take_again(request, data[len(head) :])
+            reports = self.context.reports
+            if len(data) == length and data.startswith(head) and reports.held + length <= reports.limit:
+                self._take_again(request, data, len(head))
                 return
-        if self.arriving_since is None:
-            self.arriving_since = self.loop.time()
-            self._idle_since = None
-        at_rest = self._reading is None and self._current is None
-        self._arrived += len(data)
+        if self.state in UNDER_WAY:
+            if data.strip(b"\r\n"):
+                self.end_after(self._request)
+        elif self.state in AT_REST:
+            data = data.lstrip(b"\r\n")
+            if data:
+                self._enter(HEAD)
+                self.budget = self.context.strangers
+                self._request = Request()
+                self._read(self._request, data)
+                self._remember(data)
+                self._begin()
+        elif self.state in ARRIVING and self._request is not None:
+            self._read(self._request, data)
+            self._begin()
+
+    def _read(self, request: Request, data: bytes) -> None:
+        """Read more of a request; then it is complete, refused, or more has to come."""
+        request.arrived += len(data)
         self._feed(data)
-        if at_rest:
-            self._remember(data)
-        limits = self.shared.limits
-        if self._reading is not None:
-            if not self._head_complete and self._arrived > limits.head:
-                self.refuse(HEAD_TOO_LARGE)
-            elif self._arrived > limits.head + 2 * limits.body:
-                self.refuse(ProblemError(413, "too_large"))
-        self._pause_or_resume()
+        if request.refusal is None and self.state in (HEAD, BODY, ANSWERING):
+            self._hold(self.budget, self.held + len(data))  # it may be the largest of too many, and give up
+        limits = self.context.limits
+        if self.state is HEAD and request.arrived > limits.head:
+            self._refuse(HEAD_TOO_LARGE)
+        elif self.state is BODY and request.arrived > limits.head + 2 * self._most(request):
+            self._refuse(request.refusal or limits.too_large(self._most(request)))
+        elif self.state is BODY and request.expects:
+            if request.refusal is not None:
+                self._refuse(request.refusal)
+            else:
+                request.expects = False
+                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _feed(self, data: bytes) -> None:
         try:
             while True:
                 try:
-                    return self._parser.feed_data(data)
+                    return self._parser.feed_data(data)  # type: ignore[no-any-return]
                 except httptools.HttpParserUpgrade as upgrade:
-                    if self._is_deaf or self._reading is None:
+                    if self.state is not HEAD or self._request is None:
                         return None
                     # The parser takes what follows for another protocol. The offer is ignored (RFC 9110,
                     # section 7.8): it reads the head again without it, and then the body.
-                    data = self._reading.head_without_upgrade() + data[upgrade.args[0] :]
-                    self._parser, self._reading = httptools.HttpRequestParser(self), None
+                    data = self._request.head_without_upgrade() + data[upgrade.args[0] :]
+                    self._parser = httptools.HttpRequestParser(self)
+                    self._request.target = b""
+                    self._request.headers = []
         except httptools.HttpParserCallbackError as error:
             log_fault("internal-error", error.__context__ or error)
-            self.refuse(ProblemError(500, "internal"))
+            self._refuse(ProblemError(500, "internal"))
         except httptools.HttpParserError:
-            self.refuse(ProblemError(400, "bad_request"))
+            if self.state in ARRIVING:
+                self._refuse(ProblemError(400, "bad_request"))
+            else:
+                self.end_after(self._request)
 
     def _remember(self, data: bytes) -> None:
-        """Keep the head of a report if the bytes were one whole request: the next one may have the same."""
-        request = self._current
-        if request is None or request.admission is None or self._is_deaf:
+        """Keep the head of reports if the bytes were one whole request: the next one may have the same."""
+        request = self._request
+        if self.state is not ANSWERING or request is None or request.admission is None:
             return
         length = data.find(b"\r\n\r\n") + 4
-        if request.is_complete and length + request.size == len(data):
+        if request.afterwards is NEXT and length + request.size == len(data):
             self._repeated = data[:length], len(data), request
 
     def eof_received(self) -> bool:
-        """The client sends no more, and may still read: its complete requests are answered."""
-        self._is_deaf = self._is_half_closed = True
-        cut, self._reading = self._reading, None
-        if cut is not None and cut in self._behind:
-            self._behind.remove(cut)
-        is_tls = self.transport.get_extra_info("sslcontext") is not None  # which has no half of a connection
-        return self._current not in (None, cut) and not self._said_all and not is_tls
+        """The client sends no more, and may still read: its complete request is answered."""
+        request = self._request
+        if self.state not in UNDER_WAY or request is None:
+            return False
+        request.afterwards = CLOSE
+        if request.exchange is not None:
+            request.exchange.disconnect()
+        return self.transport.get_extra_info("sslcontext") is None  # which has no half of a connection
 
     # The parser's callbacks
 
     def on_message_begin(self) -> None:
-        """A request begins."""
-        if not self._is_deaf:
-            self._reading = Request()
-            self._head_complete = self._offers_upgrade = False
+        """A request begins; not the first one that came with these bytes, where one is complete."""
+        if self.state is ANSWERING:
+            self.end_after(self._request)
 
     def on_url(self, target: bytes) -> None:
         """The target, or a part of it."""
-        if self._reading is not None:
-            self._reading.target += target
+        if self.state is HEAD and self._request is not None:
+            self._request.target += target
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; those after a chunked body are ignored."""
-        if self._reading is not None and not self._head_complete:
-            self._reading.headers.append((name.lower(), value.strip(b" \t")))
+        if self.state is HEAD and self._request is not None:
+            if len(self._request.headers) >= self.context.limits.headers:
+                self._refuse(TOO_MANY_HEADERS)
+            else:
+                self._request.headers.append((name.lower(), value.strip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        """The head is complete: check it, and begin unless other requests come first."""
-        request = self._reading
-        if request is None:
+        """The head is complete: check it, and see what its body may be."""
+        request = self._request
+        if self.state is not HEAD or request is None:
             return
-        request.method, request.version = self._parser.get_method(), self._parser.get_http_version()
-        self._head_complete = True
-        problem = request.problem(self.shared.limits)
+        request.method = self._parser.get_method()
+        request.version = self._parser.get_http_version()
+        limits = self.context.limits
+        problem = request.problem(limits)
         if problem is not None:
-            self.refuse(problem)
+            self._refuse(problem)
             return
         if self._parser.should_upgrade():
-            self._offers_upgrade = True
+            return  # the head is read again without that offer
+        if not self._parser.should_keep_alive():
+            request.afterwards = LINGER
+        if request.method == b"POST" and request.path == INGEST_PATH and self._ingest is not None:
+            self._admit(request, self._ingest)
+        if request.length > self._most(request):
+            self._refuse(request.refusal or limits.too_large(self._most(request)))
             return
-        request.keep_alive = self._parser.should_keep_alive()
-        if request.version == "1.1":
-            expected = [value.lower() for name, value in request.headers if name == b"expect"]
-            request.expects = expected == [b"100-continue"]
-        if self._current is None:
-            self._begin(request)
-        elif len(self._behind) < self.shared.limits.pipelined:
-            self._behind.append(request)
+        self.state = BODY  # with the deadline of the head
+
+    def _admit(self, request: Request, ingest: Intake) -> None:
+        request.lines = lines_for_pages(request, getattr(self.context.app, "allowed_origins", ()))
+        try:
+            request.admission = ingest.admit(request.headers)
+        except ProblemError as problem:
+            request.refusal = problem  # the answer, once the body was read and thrown away
         else:
-            self._is_deaf, self._reading = True, None
+            self._hold(self.context.reports, self.held)
+
+    def _most(self, request: Request) -> int:
+        """The most bytes that the body of a request may have."""
+        limits = self.context.limits
+        return limits.body if request.admission is not None else min(limits.small_body, limits.body)
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
-        request = self._reading
-        if request is None:
+        request = self._request
+        if self.state is not BODY or request is None:
             return
         request.size += len(body)
-        if request.size > self.shared.limits.body:
-            self.refuse(self.shared.limits.too_large())
-        elif request.refusal is None and not (request.exchange and request.exchange.is_answered):
-            request.parts.append(body)
-            self.held += len(body)
-            self.shared.hold(len(body))
-            if request.exchange is not None:
-                request.exchange.news.set()
-            elif request is self._current:
-                self._go_on(request)
+        if request.size > self._most(request):
+            self._refuse(request.refusal or self.context.limits.too_large(self._most(request)))
+        elif request.refusal is None:
+            request.body.write(body)
 
     def on_message_complete(self) -> None:
-        """The request is complete."""
-        request = self._reading
-        if request is None or self._offers_upgrade:
+        """The request is complete; it is answered when all that came with it has been looked at."""
+        if self.state is BODY:
+            self._enter(ANSWERING)
+
+    # Responses
+
+    def _begin(self) -> None:
+        """Answer a request if it is complete."""
+        request = self._request
+        if self.state is not ANSWERING or request is None:
             return
-        request.is_complete = True
-        self._reading = self.arriving_since = None
-        self._arrived = 0
-        if not request.keep_alive:
-            self._is_deaf = True
-        if request.exchange is not None:
-            request.exchange.news.set()
-        elif request is self._current:
-            self._go_on(request)
-
-    # Answers
-
-    def _begin(self, request: Request) -> None:
-        """It is this request's turn; its body may still be arriving."""
-        self._current = request
-        app, ingest = self.shared.app, self._ingest
         if request.refusal is not None:
-            self.finish(request.refusal)
-        elif (
-            ingest is None
-            or request.target != INGEST_PATH
-            or request.method != b"POST"
-            or (app.cross_origin is not None and any(name == b"origin" for name, _ in request.headers))
-        ):
-            self._go_on(request)
-        else:
-            request.is_report = True
-            try:
-                request.admission = ingest.admit(request.headers)
-            except ProblemError as problem:
-                # Sent once the body was read, unless the body is too large or has not been sent.
-                if problem.code == "too_large" or request.expects:
-                    self.refuse(problem)
-                    return
-                request.refusal = problem
-                self._release_body(request)
-            if request.expects and not request.is_complete:
-                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self._go_on(request)
-
-    def _go_on(self, request: Request) -> None:
-        """More of the current request has arrived. The application gets a small body once it is complete."""
-        if not request.is_report:
-            if request.is_complete or request.expects or request.size > self.shared.limits.unread:
-                request.exchange = Exchange(self, request)
-                request.exchange.start(self.shared.app)
-        elif not request.is_complete:
-            return
-        elif request.admission is None or self._ingest is None:
-            self.finish(request.refusal or ProblemError(503, "unavailable"))
-        else:
-            parts = request.parts
-            body = parts[0] if len(parts) == 1 else b"".join(parts)
-            self._release_body(request)
+            self.answer(request.refusal)
+        elif request.admission is not None and self._ingest is not None:
+            body = request.body.getvalue()
+            request.body.close()
+            self.state = COMMITTING
             self._ingest.take(request.admission, body, self.finish)
+        else:
+            request.exchange = Exchange(self, request)
+            request.exchange.start(self.context.app)
 
-    def _take_again(self, request: Request, body: bytes) -> None:
-        """A report whose head is byte for byte the one before it."""
-        self._current, self._idle_since = request, None
-        if self._ingest is None or request.admission is None:
-            self.finish(ProblemError(503, "unavailable"))
+    def _take_again(self, request: Request, data: bytes, start: int) -> None:
+        """Take reports whose head is byte for byte the one before it."""
+        self._request = request
+        self.state = COMMITTING
+        self.since = self.loop.time()
+        ingest = self._ingest
+        if ingest is None or request.admission is None:
+            self.answer(ProblemError(503, "unavailable"))
             return
         try:
-            request.admission = self._ingest.admit_again(request.admission, request.headers)
+            request.admission = ingest.admit_again(request.admission, request.headers)
         except ProblemError as problem:
             self._repeated = None
-            self.finish(problem)
-        else:
-            self._ingest.take(request.admission, body, self.finish)
-
-    def finish(self, answer: Accepted | ProblemError) -> None:
-        """Answer the current request without the application."""
-        request = self._current
-        if request is None or self._said_all:
+            self.answer(problem)
             return
-        is_last = self.is_last(request)
-        response = ONE_RESPONSE if answer is ONE_ACCEPTED else response_of(answer)
-        if is_last:
-            response = response.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
+        self.held = len(data)
+        self.budget = self.context.reports
+        self.budget.held += self.held
+        ingest.take(request.admission, data[start:], self.finish)
+
+    def finish(self, answer: Acknowledgement | ProblemError) -> None:
+        """The fate of the reports is known; the client may have gone."""
+        self._release()
+        if self.state is COMMITTING:
+            self.answer(answer)
+
+    def answer(self, answer: Acknowledgement | ProblemError) -> None:
+        """Answer the request without the application."""
+        request = self._request
+        if request is None:
+            return
+        if answer is ONE_ACCEPTED and not self.is_last(request) and not request.lines:
+            self.transport.write(ONE_RESPONSE)
+            self.end_answer()
+        else:
+            response = self._response(answer, request)
+            self.transport.write(response)
+            self.end_answer(len(response))
+
+    def _response(self, answer: Acknowledgement | ProblemError, request: Request) -> bytes:
+        response = response_of(answer)
+        lines = request.lines
+        if self.is_last(request):
+            self.end_after(request)
+            lines = b"connection: close\r\n" + lines
+        start, _, rest = response.partition(b"\r\n")
+        response = start + b"\r\n" + lines + rest
         if request.method == b"HEAD":
             response = response[: response.index(b"\r\n\r\n") + 4]
-        self.transport.write(response)
-        self.end_answer(is_last)
+        return response
+
+    def is_answering(self, request: Request) -> bool:
+        """Whether the application's response to a request is awaited."""
+        return self._request is request and self.state in (ANSWERING, State.SENDING)
 
     def is_last(self, request: Request) -> bool:
         """Whether the connection ends with the response to this request."""
-        return (
-            not (request.keep_alive and request.is_complete)
-            or (self._is_deaf and not self._behind)
-            or self.shared.is_draining
-            or not self.writable.is_set()
-        )
+        return request.afterwards is not NEXT or self.context.is_draining
 
-    def end_answer(self, is_last: bool) -> None:
-        """The response to the current request is written: continue with the next one, or close."""
-        request, self._current = self._current, None
-        if self._said_all:
-            return
-        if is_last:
-            self._close_after_reading()
-            return
-        self._idle_since = self.loop.time()
-        if request is not None and request.exchange is not None:
-            self._release_body(request)  # what the application did not take: reading may have stopped for it
-            self._pause_or_resume()
-        if self._behind:
-            self._begin(self._behind.popleft())
-            self._pause_or_resume()
+    def end_after(self, request: Request | None) -> None:
+        """End the connection with the response to a request."""
+        if request is not None and request.afterwards is NEXT:
+            request.afterwards = LINGER
 
-    def _close_after_reading(self) -> None:
-        """Close, but read on for a while: closing with unread bytes resets the connection, and the response is lost."""
-        self._is_deaf = self._said_all = True
-        self.arriving_since = self._reading = None
-        self._behind.clear()
-        self._release(self.held)
-        if self.transport.can_write_eof() and not self._is_half_closed and not self.transport.is_closing():
+    def hold_response(self, size: int) -> None:
+        """Count bytes of the application's response instead of those of the request."""
+        self._hold(self.context.responses, size)
+
+    def end_answer(self, size: int = 0) -> None:
+        """The response is written; `size` are bytes of it that are not counted yet."""
+        if not self.writable.is_set():
+            self._enter(State.FLUSHING)
+            self._unread = self._bytes_on_their_way()
+            if size:
+                self._hold(self.context.responses, size)
+        else:
+            self._end_request()
+
+    def _end_request(self) -> None:
+        """The response is read, or small: the request is over."""
+        request = self._request
+        if request is None or request.afterwards is not NEXT:
+            self._end(CLOSE if request is None else request.afterwards)
+            return
+        if self.held:
+            self._release()
+        self._request = None
+        self.state = IDLE
+        self.since = self.loop.time()
+
+    def _end(self, afterwards: Afterwards) -> None:
+        """Close; linger if the client may still send: closing with unread bytes resets the connection."""
+        self._release()
+        self._forget()
+        self._enter(ENDING)
+        lingers = afterwards is LINGER and self.transport.can_write_eof()
+        if lingers and not self.transport.is_closing():
             self.transport.write_eof()
-            self.transport.resume_reading()
-            limits = self.shared.limits
-            seconds = limits.arriving_seconds if self.shared.is_draining else limits.linger_seconds
-            self.loop.call_later(seconds, self.transport.close)
         else:
             self.transport.close()
 
-    def refuse(self, problem: ProblemError) -> None:
-        """Answer the arriving request with a problem, after the responses before it, and close."""
-        if self._said_all or self.transport is None:
-            return
-        self._is_deaf = True
-        request, self._reading = self._reading or Request(), None
-        request.refusal, request.keep_alive = problem, False
-        if request is not self._current:
-            self._release_body(request)
-            if self._current is None:
-                self._begin(request)
-            elif request not in self._behind:
-                self._behind.append(request)
-        elif request.exchange is None:
-            self._release_body(request)
-            self.finish(problem)
-        else:
+    def abort(self) -> None:
+        """Reset the connection: too late for a response, or nobody reads it."""
+        self._release()
+        self._forget()
+        self._enter(ENDING)
+        self.transport.abort()
+
+    def _forget(self) -> None:
+        """Let go of the request; the application hears that nobody waits for its response."""
+        request = self._request
+        self._request = None
+        self._repeated = None
+        if request is not None and request.exchange is not None:
             request.exchange.disconnect()
-            if request.exchange.is_answered:  # one answer has begun: no second one
-                self.transport.close()
-            else:
-                self.finish(problem)
+
+    def _refuse(self, problem: ProblemError) -> None:
+        """Answer the request with a problem, and end the connection."""
+        if self.state in (ENDING, State.CLOSED):
+            return
+        if self._request is None:
+            self._request = Request()
+        exchange = self._request.exchange
+        if exchange is not None and exchange.progress is not Progress.NONE:  # no second response
+            self.abort()
+            return
+        self.end_after(self._request)
+        self.answer(problem)
 
     # Limits
 
-    def shed(self) -> None:
-        """Drop the bodies in memory: others need the room."""
-        self.refuse(TOO_MANY_BYTES)
-        if self.held:  # of requests that arrived in full and wait for their turn
-            self._release(self.held)
-            self.transport.abort()
+    def _hold(self, budget: Budget, size: int) -> None:
+        """Hold so many bytes of one kind, instead of what was held before."""
+        self._release()
+        self.budget = budget
+        self.held = size
+        budget.held += size
+        if budget.held > budget.limit:
+            self.context.make_room(budget)
 
-    def taken(self, request: Request) -> bytes:
-        """What arrived of a body since the last call: the application takes it."""
-        body = b"".join(request.parts)
-        self._release_body(request)
-        self._pause_or_resume()
-        return body
+    def _release(self) -> None:
+        """Bytes of a request or a response are no longer needed."""
+        self.budget.held -= self.held
+        if self.held > LARGE:
+            self.context.has_let_go = True
+        self.held = 0
 
-    def _release_body(self, request: Request) -> None:
-        self._release(sum(map(len, request.parts)))
-        request.parts = []
+    @property
+    def can_give_up(self) -> bool:
+        """Whether ending it frees what it holds, and takes back no promise: a report at its commit stays."""
+        return self.state in ARRIVING or self.state in UNREAD or self.state is ANSWERING
 
-    def _release(self, size: int) -> None:
-        size = min(size, self.held)
-        self.held -= size
-        self.shared.let_go(size)
-
-    def _pause_or_resume(self) -> None:
-        """Read on only while nothing that was read is waiting."""
-        waits = self._current and self._current.exchange and self.held > self.shared.limits.unread
-        if self._said_all or self.transport.is_closing():
-            return
-        if waits or self._behind:
-            self.transport.pause_reading()
-        elif not self.transport.is_reading():
-            self.transport.resume_reading()
-            if self.arriving_since is not None:
-                self.arriving_since = self.loop.time()
+    def give_up(self) -> None:
+        """Let go of its bytes: others need the room."""
+        if self.state in UNREAD:
+            self.abort()
+        else:
+            self._release()
+            self._refuse(TOO_MANY_BYTES)
 
     def pause_writing(self) -> None:
-        """The client does not read its responses."""
+        """The client has to read first."""
         self.writable.clear()
+        if self.state is ANSWERING:
+            self._enter(State.SENDING)
+            self._unread = self._bytes_on_their_way()
 
     def resume_writing(self) -> None:
-        """The client has read most of what waited for it."""
-        self._unread_since = None
+        """The client has read what waited for it."""
         self.writable.set()
+        if self.state is State.SENDING:
+            self._enter(ANSWERING)
+        elif self.state is State.FLUSHING:
+            self._end_request()
 
-    def cut_off_if_slow(self, now: float) -> None:
-        """End a request that does not arrive in time, a response that is not read, an idle connection."""
-        limits = self.shared.limits
-        if self.transport is None:
-            return  # it is at its TLS handshake, which has a limit of its own
-        if self._reads_too_slowly(now):
-            self.transport.abort()  # closing would wait for the client to take the rest
-        elif self.arriving_since is not None and self.transport.is_reading():
-            if now - self.arriving_since > limits.seconds:
-                self.refuse(ProblemError(408, "timeout"))
-        elif self._current is None and self._idle_since and now - self._idle_since > limits.idle_seconds:
-            self.transport.close()
+    def end_if_overdue(self, now: float, seconds: float) -> None:
+        """See to the deadline of its state, which is so many seconds."""
+        if now - self.since <= seconds:
+            return
+        if self.state is State.NEW or self.state in ARRIVING:
+            self._refuse(ProblemError(408, "timeout"))
+        elif self.state in (COMMITTING, ANSWERING):
+            self._refuse(ProblemError(503, "unavailable", retry_after=5))
+        elif self.state in UNREAD:
+            self._end_if_unread(seconds)
+        elif self.state is IDLE:
+            self._end(CLOSE)
+        elif self.state is ENDING:
+            self._end_lingering()
 
-    def _reads_too_slowly(self, now: float) -> bool:
+    def _end_if_unread(self, seconds: float) -> None:
         """
-        Whether bytes have waited for `seconds`, and the client took fewer than its share of them.
+        Reset the connection unless the client has read its share.
 
         The system's own buffer counts as well: it holds megabytes and makes room in large steps, so bytes leave
         this process far less evenly than the client reads them.
         """
-        limits, since = self.shared.limits, self._unread_since
-        waiting = self.transport.get_write_buffer_size()
-        if not waiting:
-            self._unread_since = None
-            return False
-        if since is not None and now - since[0] <= limits.seconds:
-            return False
-        waiting += _unsent(self.transport.get_extra_info("socket"))
-        if since is not None and waiting > since[1] - limits.reading_rate * limits.seconds:
-            return True
-        self._unread_since = now, waiting
-        return False
+        waiting = self._bytes_on_their_way()
+        if not self.transport.get_write_buffer_size():
+            self._end_request()
+        elif waiting > self._unread - self.context.limits.reading_rate * seconds:
+            self.abort()
+        else:
+            self._enter(self.state)
+            self._unread = waiting
+
+    def _end_lingering(self) -> None:
+        if self.transport.is_closing():
+            self.transport.abort()  # closing would wait for the client to take the rest
+        elif self.transport.get_write_buffer_size():
+            # The last response is small, and waits behind others that the client has not read.
+            self._request = Request()
+            self._request.afterwards = CLOSE
+            self._enter(State.FLUSHING)
+            self._unread = self._bytes_on_their_way()
+        else:
+            self._enter(ENDING)
+            self.transport.close()
+
+    def _bytes_on_their_way(self) -> int:
+        """Bytes of responses that the other side has not acknowledged, as far as the system tells."""
+        return int(self.transport.get_write_buffer_size()) + _unsent(self.transport.get_extra_info("socket"))
 
     # The end of the server
 
-    @property
-    def is_committing(self) -> bool:
-        """Whether a complete report is still unanswered."""
-        request = self._current
-        return (
-            request is not None
-            and request.is_complete
-            and request.target.partition(b"?")[0] == INGEST_PATH
-            and not (request.exchange and request.exchange.is_answered)
-        )
-
     def close_if_idle(self) -> None:
         """The server is stopping: close between two requests; a new connection may still send one."""
-        if self.transport and self._idle_since is not None and not (self._current or self._reading):
-            self.transport.close()
+        if self.state is IDLE:
+            self._end(CLOSE)
 
     def refuse_the_rest(self) -> None:
         """Stop waiting for requests that have not arrived in full."""
-        if self._reading is not None:
-            self.refuse(STOPPING)
-        elif self.transport and self._current is None and not self._said_all:
-            self.transport.close()
+        if self.state in ARRIVING:
+            self._refuse(STOPPING)
+        elif self.state in AT_REST:
+            self._end(CLOSE)
+
+
+def lines_for_pages(request: Request, origins: Any) -> bytes:
+    """Header lines that let a page of an allowed origin read the response (CORS); none for others."""
+    for name, value in request.headers:
+        if name == b"origin" and value in origins:
+            return (
+                b"access-control-allow-origin: %s\r\n"
+                b"access-control-expose-headers: retry-after\r\nvary: Origin\r\n" % value
+            )
+    return b""
 
 
 def _unsent(connection: Any) -> int:

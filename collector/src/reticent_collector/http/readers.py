@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from reticent_collector.http.problems import ProblemError
 
@@ -42,26 +42,54 @@ class ShortTurns:
 
 
 class Readers:
-    """The threads for readers, and their queue. Work whose reader has gone leaves the queue; begun work is finished."""
+    """
+    The threads for readers, and their queue.
+
+    Work whose reader has gone leaves the queue at once; begun work is finished.
+    """
 
     threads: ClassVar[int] = 2
     most_waiting: ClassVar[int] = 16
     most_public: ClassVar[int] = 8
     """Of these, without a key: a crowd on public pages leaves room for readers with one."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(self.threads, "reticent-reader")
+    def __init__(self, name: str = "reticent-reader") -> None:
+        self._threads = ThreadPoolExecutor(self.threads, name)
         self._lock = Lock()
-        self._present = self._public = 0
+        self._present = 0
+        self._public = 0
 
-    async def run(self, work: Callable[..., Answer], *arguments: object, public: bool = False) -> Answer:
-        """Run blocking work; raises `ProblemError` (503) when too much is queued."""
+    async def run(
+        self,
+        work: Callable[..., Answer],
+        *arguments: object,
+        public: bool = False,
+        gone: Callable[[], Coroutine[Any, Any, object]] | None = None,
+    ) -> Answer:
+        """
+        Run blocking work; raises `ProblemError` (503) when too much is queued.
+
+        `gone` returns when the reader has gone, or at least sends no more: then work that still waits is refused in the
+        same way, in case somebody reads the answer.
+        """
+        future = self._submit(public, work, *arguments)
+        answer = asyncio.wrap_future(future)
+        if gone is not None:
+            leaving = asyncio.create_task(gone())
+            leaving.add_done_callback(lambda _: future.cancel())
+            answer.add_done_callback(lambda _: leaving.cancel())
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if not future.cancelled() or is_being_cancelled():
+                raise
+            raise too_many_readers() from None
+
+    def _submit(self, public: bool, work: Callable[..., Answer], *arguments: object) -> Future[Answer]:
         with self._lock:
             is_full = self._present >= self.threads + self.most_waiting
             if is_full or (public and self._public >= self.most_public):
-                raise ProblemError(
-                    503, "busy", "Too many readers at once; try again soon.", retry_after=RETRY_SECONDS
-                )
+                raise too_many_readers()
             self._present += 1
             self._public += public
         try:
@@ -70,7 +98,7 @@ class Readers:
             self._leave(public)
             raise
         future.add_done_callback(lambda future: self._leave(public))
-        return await asyncio.wrap_future(future)
+        return future
 
     @staticmethod
     def _compute(work: Callable[..., Answer], *arguments: object) -> Answer:
@@ -85,3 +113,14 @@ class Readers:
     def close(self) -> None:
         """Start no more work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def too_many_readers() -> ProblemError:
+    """The problem of a reader who finds no place."""
+    return ProblemError(503, "busy", "Too many readers at once; try again soon.", retry_after=RETRY_SECONDS)
+
+
+def is_being_cancelled() -> bool:
+    """Whether the current task itself is cancelled, and not only what it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -28,7 +28,7 @@ from reticent_collector.http.client import BatchTooLargeError, Client, Unreachab
 from reticent_collector.http.ingest import ONE_ACCEPTED, PACKED, Admission, Finish, Intake
 from reticent_collector.http.limits import Limits
 from reticent_collector.http.log import log, log_fault
-from reticent_collector.http.problems import Accepted, ProblemError, of_verdict
+from reticent_collector.http.problems import Acknowledgement, ProblemError, of_verdict
 from reticent_collector.http.wire import ROUND_BYTES, Wire
 from reticent_collector.http.writing import QueueFullError
 from reticent_collector.stores import Key
@@ -253,7 +253,7 @@ class RelayIntake(Intake):
         self.traffic.reports(key, accepted)
         for row in rejected:
             self._note(str(row["code"]), key)
-        finish(Accepted(msgspec.json.encode({"accepted": accepted, "rejected": rejected})))
+        finish(Acknowledgement(msgspec.json.encode({"accepted": accepted, "rejected": rejected})))
 
 
 class KeyFile:
@@ -304,6 +304,7 @@ class Relay:
         )
         self.access = Access(keys or KeyFile(None))
         self.ingest = RelayIntake(plans, self._forwarder, self.access, limits or Limits())
+        self.allowed_origins = frozenset(origin.encode() for origin in allowed_origins)
         self.cross_origin = for_pages(self._answer, allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 
 import uvloop
 
-from reticent_collector.http.limits import Connections, Limits
+from reticent_collector.http.limits import Limits, ServerContext
 from reticent_collector.http.listening import bind
-from reticent_collector.http.log import log, log_fault
+from reticent_collector.http.log import log, log_fault, log_queue
 from reticent_collector.http.problems import ProblemError, response_of
-from reticent_collector.http.protocol import CollectorProtocol
+from reticent_collector.http.protocol import CollectorProtocol, State, deadline_seconds
 from reticent_collector.http.requests import ASGI, Message
 
 KEPT_FILES = 64  # files kept from connections: for the store, and for the process itself
@@ -56,7 +56,8 @@ class Server:
         self._tls = tls_context(*tls) if tls is not None else None
         self._on_start = started
         self._most = limits.connections
-        self.connections = Connections(app, limits)
+        self.context = ServerContext(app, limits)
+        self._deadlines = deadline_seconds(limits)
         self.started = False  # whether it ever listened
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
@@ -65,7 +66,11 @@ class Server:
 
     def run(self, lifeline: int | None = None) -> None:
         """Serve until SIGTERM, SIGINT or `stop`, or until the other end of the pipe `lifeline` is closed."""
-        uvloop.run(self.serve(lifeline))
+        log_queue.start()
+        try:
+            uvloop.run(self.serve(lifeline))
+        finally:
+            log_queue.stop()
 
     def stop(self) -> None:
         """Stop in order; from any thread."""
@@ -115,6 +120,7 @@ class Server:
             loop.add_reader(listener, self._accept, listener)
         looking = loop.create_task(self._look_after())
         self.started = True
+        log_queue.flush()  # what is said so far comes before the address
         if self._on_start is not None:
             address = listeners[0].getsockname()
             self._on_start(*(address[:2] if isinstance(address, tuple) else (address, 0)))
@@ -140,11 +146,11 @@ class Server:
             loop.call_later(0.1, self._accept_again, listener)
             return
         connection.setblocking(False)
-        if len(self.connections.all) >= self._most:
+        if len(self.context.all) >= self._most:
             self._turn_away(connection)
         else:
-            protocol = CollectorProtocol(self.connections, loop)
-            self.connections.all.add(protocol)  # counts from here on, through its handshake
+            protocol = CollectorProtocol(self.context, loop)
+            self.context.all.add(protocol)  # counts from here on, through its handshake
             task = loop.create_task(self._connect(connection, protocol))
             self._connecting.add(task)
             task.add_done_callback(self._connecting.discard)
@@ -167,7 +173,7 @@ class Server:
 
     async def _connect(self, connection: socket.socket, protocol: CollectorProtocol) -> None:
         """Turn an accepted socket into a connection, after its TLS handshake if there is one."""
-        limits = self.connections.limits
+        limits = self.context.limits
         seconds = min(limits.handshake_seconds, limits.seconds) if self._tls else None
         try:
             if connection.family != socket.AF_UNIX:
@@ -177,20 +183,23 @@ class Server:
             )
         except (OSError, asyncio.CancelledError):  # the handshake failed, or took too long
             if protocol.transport is None:
-                self.connections.all.discard(protocol)
+                self.context.all.discard(protocol)
                 connection.close()
 
     async def _look_after(self) -> None:
-        """Every second, cut off slow clients and give memory back."""
+        """Every second, see to the deadlines of connections and give memory back."""
         while True:
             await asyncio.sleep(1)
-            self.connections.give_back()
-            now = asyncio.get_running_loop().time()
-            for connection in list(self.connections.all):
-                try:
-                    connection.cut_off_if_slow(now)
-                except Exception as error:  # the others are looked after all the same
-                    log_fault("internal-error", error)
+            self.context.give_back()
+            self._end_overdue()
+
+    def _end_overdue(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in list(self.context.all):
+            try:
+                connection.end_if_overdue(now, self._deadlines[connection.state])
+            except Exception as error:  # the others are looked after all the same
+                log_fault("internal-error", error)
 
     async def _drain(self) -> None:
         """
@@ -199,8 +208,10 @@ class Server:
         A report being committed gets its response, however long that takes (within reason). Everything else has little
         time: a request to arrive in full, a page to be made and read.
         """
-        self.connections.is_draining = True
-        connections, limits = self.connections.all, self.connections.limits
+        connections = self.context.all
+        limits = self.context.limits
+        self.context.is_draining = True
+        self._deadlines[State.ENDING] = limits.arriving_seconds
         for connection in list(connections):
             connection.close_if_idle()
         await self._wait(lambda: not connections, limits.arriving_seconds)
@@ -208,7 +219,9 @@ class Server:
             task.cancel()
         for connection in list(connections):
             connection.refuse_the_rest()
-        await self._wait(lambda: not any(one.is_committing for one in connections), limits.answer_seconds)
+        await self._wait(
+            lambda: not any(one.state is State.COMMITTING for one in connections), limits.answer_seconds
+        )
         await self._wait(lambda: not connections, limits.arriving_seconds)
         for connection in list(connections):
             if connection.transport is not None:
@@ -218,6 +231,7 @@ class Server:
         end = asyncio.get_running_loop().time() + seconds
         while not condition() and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(0.02)
+            self._end_overdue()
 
 
 make_server = Server

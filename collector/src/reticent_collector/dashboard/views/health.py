@@ -12,7 +12,7 @@ from reticent_collector.dashboard.views import View
 from reticent_collector.dashboard.views.plans import last_sealed, round_bars
 from reticent_collector.estimates import Unit
 from reticent_collector.http import LATELY_SECONDS, Health
-from reticent_collector.http.history import SLOT_SECONDS, Slot
+from reticent_collector.http.history import SLOT_SECONDS, TenMinutes
 from reticent_collector.results import Result, Results, Subject
 
 LOOKED_AT = 4  # latest rounds of each plan that are tested against chance
@@ -255,7 +255,7 @@ def over_time(health: Health, results: Results) -> tuple[dict[str, Any], dict[st
     return shown, {"plans": twins, "overdue": overdue, "last_day": [asdict(slot) for slot in health.history]}
 
 
-def _series(history: Sequence[Slot], name: str) -> dict[str, Any]:
+def _series(history: Sequence[TenMinutes], name: str) -> dict[str, Any]:
     title, means, shade = _SLOTS[name]
     is_delay, values = name == "seal_delay", [getattr(slot, name) for slot in history]
     bars = []

@@ -45,10 +45,11 @@ def joint_limit_loss(
 
     is not below the truth; good prices are searched for. Both prices 0 give Σ τ_i, so it never exceeds that.
 
-    Conditions: alphas, memos and flips are independent between counters, and the limit is enforced on the
-    device. Observer: sees all counters of the round (or rounds), not the alphas: *given* alphas, rounded
-    values need not keep the limit. Not covered: vectors that change over rounds; for those losses add over
-    counters and over their changes.
+    Conditions: alphas, memos and flips are independent between counters, the limit is enforced on the device, and
+    alphas and inner thresholds are rounded down, so that a value never weighs more than Eq. 1 (`OneBitMean`).
+    Observer: sees all counters of the round (or rounds), not the alphas: *given* alphas, rounded values need not
+    keep the limit. Not covered: vectors that change over rounds; for those losses add over counters and over
+    their changes.
 
     >>> from reticent.mechanisms import OneBitMean
     >>> apps = [OneBitMean(1, 21_600)] * 10

@@ -198,11 +198,11 @@ def loss_of_any_histories(mechanism: Mechanism, flip: Flip, rounds: int) -> floa
 
     Proof, for a device U against a device V and one answer bit; bits are independent given the classes.
     Whatever U remembers, each answer shows the remembered bit with probability 1-γ or its opposite with γ,
-    so no sequence of R answers is likelier than (1-γ)^R. For V, take any alpha, and let it use its classes
-    T_1, …, T_w times, w ≤ min(c, R). With probability at least 1/(e^h + 1) each, independently, every class
-    remembers the bit that most of its answers show, and then at most ⌊T_a/2⌋ of them are flips: the
-    sequence has probability at least (e^h + 1)^-w · (1-γ)^R · e^(-Λ Σ⌊T_a/2⌋), and Σ⌊T_a/2⌋ ≤ ⌊R/2⌋. This
-    holds for every alpha of V, hence on average. The second bound takes γ^R as the least there can be.
+    so no sequence of R answers is likelier than (1-γ)^R. For V, take any alpha, and let it use w ≤ min(c, R)
+    classes. With probability at least (e^h + 1)^-w all of them remember the same bit, the one that most of the
+    R answers show, and then at most ⌊R/2⌋ answers are flips: the sequence has probability at least
+    (e^h + 1)^-w · (1-γ)^R · e^(-Λ⌊R/2⌋). This holds for every alpha of V, hence on average. The second bound
+    takes γ^R as the least there can be.
 
     An upper bound, not attained in general; on a grid of one step its rate of Λ/2 per round is the right one.
     Several metrics add up, with a joint limit or without: the bound holds for whatever values are left after

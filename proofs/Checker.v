@@ -5,11 +5,9 @@
     whole numbers only, so a certificate is [vm_compute] and [reflexivity].                                        *)
 
 From Coq Require Import Reals ZArith QArith Qreals List Lia Lra Psatz Bool Arith.
-From Reticent Require Import Definitions Draws Bits Device Histories Patterns Rounding Joint Exp.
+From Reticent Require Import Definitions Draws Bits Device Histories Patterns Rounding Joint Windows Exp.
 Import ListNotations.
 Open Scope R_scope.
-
-(** ** What is claimed of a metric *)
 
 (** ** The integers of a metric, and hints that nobody has to trust *)
 
@@ -86,11 +84,9 @@ Proof.
   - now apply Z.eqb_eq.
 Qed.
 
-Definition sum_of (qs : list Q) : Q := fold_right Qplus 0%Q qs.
-
 Definition check_odds (t : list Z) (qs : list Q) : bool :=
   Nat.eqb (length qs) (length t) &&
-  forallb (fun Tq => le_exp (Z.max (fst Tq) (SCALE - fst Tq)) (Z.min (fst Tq) (SCALE - fst Tq)) (snd Tq)) (combine t qs).
+  forallb (fun Tq => let rarer := Z.min (fst Tq) (SCALE - fst Tq) in le_exp (SCALE - rarer) rarer (snd Tq)) (combine t qs).
 
 (** Every pair of cells costs no more than the price of one on the left and that of the other on the right. *)
 Definition check_prices (t : list Z) (ps : list (Q * Q)) : bool :=
@@ -112,10 +108,14 @@ Definition check_lifetime (n : numbers) (F : Q) (h : hints) : bool :=
 
 Definition nat_times (k : nat) (q : Q) : Q := (inject_Z (Z.of_nat k) * q)%Q.
 
-Definition check (n : numbers) (f : figures) (h : hints) : bool :=
+Definition check_round (n : numbers) (q : Q) : bool :=
   let lo := n_low n in let G := n_flip n in
   valid_numbers n
-  && le_exp ((SCALE - lo) * (SCALE - G) + lo * G) (lo * (SCALE - G) + (SCALE - lo) * G) (part (round f) (positive_bits n))
+  && le_exp ((SCALE - lo) * (SCALE - G) + lo * G) (lo * (SCALE - G) + (SCALE - lo) * G) (part q (positive_bits n)).
+
+Definition check (n : numbers) (f : figures) (h : hints) : bool :=
+  let lo := n_low n in let G := n_flip n in
+  check_round n (round f)
   && le_exp (SCALE - lo) lo (part (constant f) (positive_bits n))
   && check_lifetime n (lifetime f) h
   && match change_per_round f with
@@ -210,6 +210,13 @@ Proof.
   - rewrite !Q2R_plus, <- IH, <- seq_shift, total_map. reflexivity.
 Qed.
 
+Lemma odds_below t c q : 0 < IZR (rarer t c) -> IZR (SCALE - rarer t c) <= exp q * IZR (rarer t c) -> odds_of t c <= q.
+Proof.
+  intros H L. unfold odds_of. assert (S : 0 < IZR (SCALE - rarer t c)).
+  { pose proof IZR_SCALE_positive as S. apply lt_IZR in H. apply IZR_lt. apply lt_IZR in S. unfold rarer in *. lia. }
+  apply ln_le' in L; [|assumption]. rewrite ln_mult, ln_exp in L; [lra | apply exp_pos | assumption].
+Qed.
+
 Lemma check_lifetime_sound n F h class_of :
   valid (metric_of n class_of) -> check_lifetime n F h = true ->
   forall cs cs', same_pattern cs cs' ->
@@ -250,12 +257,35 @@ Proof.
     rewrite <- EO in HC.
     apply andb_prop in HC as [H1 H2]. apply Qle_bool_R in H2.
     unfold check_odds in H1. apply andb_prop in H1 as [HL H1]. apply Nat.eqb_eq in HL. rewrite forallb_forall in H1.
-    eapply loss_weaken; [exact H2|]. rewrite <- (total_odds t) by assumption. rewrite Lt.
-    apply lifetime_loss_of_mean with (table := t) (odds := fun c => Q2R (nth c (odds h) 0%Q)) ; auto.
-    intros c Hc. simpl in Hc. apply le_exp_sound.
-    specialize (H1 (nth c t 0%Z, nth c (odds h) 0%Q)). apply H1.
+    assert (HT : tables (metric_of n class_of) = [t]) by (simpl; rewrite ET; reflexivity).
+    eapply loss_weaken; [|now apply (lifetime_loss_of_mean _ t V HT)].
+    eapply Rle_trans; [|exact H2]. rewrite <- (total_odds t) by assumption. simpl classes. rewrite Lt.
+    apply total_le. intros c Hc. apply in_seq in Hc.
+    destruct (rarer_bounds _ t V HT c) as [R1 R2]; [simpl; lia|].
+    specialize (H1 (nth c t 0%Z, nth c (odds h) 0%Q)). apply odds_below; [assumption|]. apply le_exp_sound, H1.
     rewrite <- combine_nth by (symmetry; assumption). apply nth_In. rewrite combine_length. lia.
   - apply hist. exact HC.
+Qed.
+
+Lemma few_bits n class_of c c' :
+  (c < n_classes n)%nat -> (c' < n_classes n)%nat ->
+  (changed (metric_of n class_of) c c' <= Pos.to_nat (positive_bits n))%nat.
+Proof.
+  intros B B'. eapply Nat.le_trans; [now apply changed_bits_sound|]. unfold positive_bits. rewrite Nat2Pos.id; lia.
+Qed.
+
+Lemma check_round_sound n q class_of :
+  check_round n q = true -> (forall alpha x, (class_of alpha x < n_classes n)%nat) ->
+  valid (metric_of n class_of) /\
+  forall x y, loss (Q2R q) (answers (metric_of n class_of) [x]) (answers (metric_of n class_of) [y]).
+Proof.
+  unfold check_round. cbv zeta. rewrite andb_true_iff. intros [H1 H2] Hc.
+  pose proof (valid_numbers_sound n class_of H1 Hc) as V. split; [assumption|]. intros x y.
+  rewrite <- (part_times q (positive_bits n)).
+  apply (loss_of_constant_device _ (Pos.to_nat (positive_bits n)) _ 1); auto using few_bits.
+  - now apply le_exp_nonneg in H2.
+  - apply within_of_integers; [apply (valid_m_low _ V)|]. apply le_exp_sound in H2.
+    simpl Z.of_nat. rewrite !Z.pow_1_r. exact H2.
 Qed.
 
 Theorem check_sound n f h :
@@ -263,37 +293,18 @@ Theorem check_sound n f h :
   claims (metric_of n class_of) f.
 Proof.
   intros HC class_of Hc. unfold check in HC. cbv zeta in HC. rewrite !andb_true_iff in HC.
-  destruct HC as [[[[[H1 H2] H3] H4] H5] H6].
-  pose proof (valid_numbers_sound n class_of H1 Hc) as V.
+  destruct HC as [[[[H2 H3] H4] H5] H6]. destruct (check_round_sound _ _ class_of H2 Hc) as [V HR].
   set (m := metric_of n class_of) in *.
-  assert (L0 : (0 < n_low n)%Z) by apply (valid_m_low m V).
-  assert (bits : (changed_bits n <= Pos.to_nat (positive_bits n))%nat)
-    by (unfold positive_bits; rewrite Nat2Pos.id; lia).
-  assert (CB : forall c c', (c < classes m)%nat -> (c' < classes m)%nat ->
-               (changed m c c' <= Pos.to_nat (positive_bits n))%nat).
-  { intros c c' B B'. eapply Nat.le_trans; [now apply changed_bits_sound | assumption]. }
-  assert (LT : forall cs cs', same_pattern cs cs' ->
-      (forall c, In c cs -> (c < classes m)%nat) -> (forall c, In c cs' -> (c < classes m)%nat) ->
-      loss (Q2R (lifetime f)) (answers_of_classes m cs) (answers_of_classes m cs'))
-    by (intros; now apply check_lifetime_sound with h).
   constructor.
-  - intros x y. rewrite <- (part_times (round f) (positive_bits n)).
-    apply (loss_of_constant_device m (Pos.to_nat (positive_bits n)) _ 1); auto.
-    + now apply le_exp_nonneg in H2.
-    + apply within_of_integers; [assumption|]. apply le_exp_sound in H2.
-      simpl Z.of_nat. rewrite !Z.pow_1_r. exact H2.
+  - exact HR.
   - intros k x y. rewrite <- (part_times (constant f) (positive_bits n)).
     apply (loss_of_constant_device m (Pos.to_nat (positive_bits n)) _ k); auto.
     + now apply le_exp_nonneg in H3.
     + apply formula_of_all_rounds; auto using (valid_m_low m V), (valid_m_flip m V).
       * now apply le_exp_nonneg in H3.
       * apply coin_of_integers. now apply le_exp_sound.
-  - intros xs ys SP. apply same_pattern_of_values with (w := length xs); auto.
-    intros alpha. split; [apply SP|]. unfold width.
-    eapply Nat.le_trans; [apply NoDup_incl_length with (l' := map (Device.class_of m alpha) xs)|now rewrite map_length].
-    + apply NoDup_nodup.
-    + intros u Hu. now apply nodup_In in Hu.
-  - exact LT.
+    + intros c c' Bc Bc'. now apply few_bits.
+  - intros. now apply check_lifetime_sound with h.
   - intros F EF delta xs ys Len HD. rewrite EF in H5.
     rewrite <- (part_times F (positive_width n)), <- Rmult_assoc.
     pose proof (le_exp_nonneg _ _ _ H5) as e0. apply le_exp_sound in H5.
@@ -313,7 +324,7 @@ Proof.
       (eapply Rle_trans; [|exact C]); now apply Rmult_le_compat_l.
 Qed.
 
-(** ** Groups of means alike *)
+(** ** Groups: counters alike *)
 
 (** The condition [enough] for chances a/D of a 1 at value 0, in whole numbers. *)
 Definition check_enough (a D top limit : Z) (t r : nat) (F : Q) : bool :=
@@ -399,45 +410,254 @@ Proof.
       * right. field. lra.
 Qed.
 
-Record group := { g_points : list Z; g_low : Z; g_flip : Z; g_limit : Z; g_size : nat }.
-
 Fixpoint increasing_b (points : list Z) : bool :=
   match points with
   | l :: ((r :: _) as rest) => (l <? r)%Z && increasing_b rest
   | _ => true
   end.
 
-Definition check_group (g : group) (one all : Q) : bool :=
-  let lo := g_low g in let G := g_flip g in let top := last (g_points g) 0%Z in
-  ((hd 1 (g_points g) =? 0) && increasing_b (g_points g) && (1 <? length (g_points g))%nat
-   && (0 <? lo) && (2 * lo <=? SCALE) && (0 <=? G) && (2 * G <=? SCALE) && (0 <=? g_limit g))%Z
-  && forallb (fun r => check_enough (lo * (SCALE - G) + (SCALE - lo) * G) (SCALE * SCALE) top (g_limit g) (g_size g) r one)
-             (seq 0 (S (g_size g)))
-  && forallb (fun r => check_enough lo SCALE top (g_limit g) (g_size g) r all) (seq 0 (S (g_size g))).
+Definition valid_counter_b (c : counter) : bool :=
+  ((hd 1 (points c) =? 0) && increasing_b (points c) && (1 <? length (points c))%nat
+   && (0 <? counter_low c) && (2 * counter_low c <=? SCALE) && (0 <=? counter_flip c) && (2 * counter_flip c <=? SCALE))%Z.
 
-Lemma increasing_b_sound points : increasing_b points = true -> increasing points.
+(** The chance of a 1 at value 0, as a fraction: as it is sent, and as it is remembered. *)
+Definition seen_parts (c : counter) : Z * Z :=
+  (counter_low c * (SCALE - counter_flip c) + (SCALE - counter_low c) * counter_flip c, SCALE * SCALE)%Z.
+Definition kept_parts (c : counter) : Z * Z := (counter_low c, SCALE).
+
+Definition check_alike (low_of : counter -> Z * Z) (c : counter) (t : nat) (limit : Z) (F : Q) : bool :=
+  forallb (fun r => check_enough (fst (low_of c)) (snd (low_of c)) (top c) limit t r F) (seq 0 (S t)).
+
+Lemma valid_counter_sound c : valid_counter_b c = true -> valid_counter c /\ (0 < top c)%Z.
 Proof.
-  induction points as [|l [|r points] IH]; intros H; try exact I.
-  apply andb_prop in H as [H1 H2]. split; [now apply Z.ltb_lt | now apply IH].
+  unfold valid_counter_b. rewrite !andb_true_iff. intros [[[[[[H1 H2] H3] H4] H5] H6] H7].
+  apply Z.eqb_eq in H1. apply Nat.ltb_lt in H3. apply Z.ltb_lt in H4. apply Z.leb_le in H5, H6, H7.
+  assert (I : forall l, increasing_b l = true -> increasing l).
+  { induction l as [|l [|r rest] IH]; intros H; try exact I. apply andb_prop in H as [A B].
+    split; [now apply Z.ltb_lt | now apply IH]. }
+  assert (V : valid_counter c) by (repeat split; auto). split; [assumption|].
+  apply (valid_points_range _ (proj1 V)).
 Qed.
 
-Theorem check_group_sound g one all : check_group g one all = true -> group_claims g one all.
+(** A fraction of whole numbers that is the chance in question. *)
+Definition parts_of (l : counter -> R) (low_of : counter -> Z * Z) (c : counter) : Prop :=
+  l c = IZR (fst (low_of c)) / IZR (snd (low_of c)) /\ (0 < fst (low_of c))%Z /\ (2 * fst (low_of c) <= snd (low_of c))%Z.
+
+Lemma parts_are_right c : valid_counter c -> parts_of low_seen seen_parts c /\ parts_of low_kept kept_parts c.
 Proof.
-  unfold check_group. cbv zeta. rewrite !andb_true_iff, !forallb_forall.
-  intros [[[[[[[[[H1 H2] H3] H4] H5] H6] H7] H8] HR] HA].
-  apply Z.eqb_eq in H1. apply increasing_b_sound in H2. apply Nat.ltb_lt in H3. apply Z.ltb_lt in H4.
-  apply Z.leb_le in H5, H6, H7, H8.
-  assert (HP : valid_points (g_points g)) by (repeat split; assumption).
-  assert (HL : valid_low (g_low g)) by now split. assert (HG : valid_flip (g_flip g)) by now split.
-  destruct (valid_points_range _ HP) as [T0 _].
-  pose proof SCALE_positive as S0. pose proof IZR_SCALE_positive as S1.
-  constructor.
-  - intros xs ys Lx Ly Wx Wy. apply joint_limit_in_one_round with (limit := g_limit g) (t := g_size g); auto.
-    intros r Hr.
-    replace (low_seen (g_low g) (g_flip g))
-      with (IZR (g_low g * (SCALE - g_flip g) + (SCALE - g_low g) * g_flip g) / IZR (SCALE * SCALE)).
-    + apply check_enough_sound; auto; try nia. apply HR, in_seq. lia.
-    + unfold low_seen, share. rewrite plus_IZR, !mult_IZR, !minus_IZR. field. lra.
-  - intros n xs ys Lx Ly Wx Wy. apply joint_limit_in_all_rounds with (limit := g_limit g) (t := g_size g); auto.
-    intros r Hr. unfold share. apply check_enough_sound; auto. apply HA, in_seq. lia.
+  intros [_ [[L1 L2] [G1 G2]]]. pose proof SCALE_positive as S0. pose proof IZR_SCALE_positive as S1.
+  unfold parts_of, low_seen, low_kept, seen_parts, kept_parts, share. cbn [fst snd].
+  repeat split; auto; try nia. rewrite plus_IZR, !mult_IZR, !minus_IZR. field. lra.
+Qed.
+
+Lemma check_alike_sound l low_of c t limit F :
+  valid_counter c -> (0 < top c)%Z -> (0 <= limit)%Z -> 0 < l c <= 1 / 2 -> parts_of l low_of c ->
+  check_alike low_of c t limit F = true -> joint_bound l limit (repeat c t) (Q2R F).
+Proof.
+  intros V T L Hl [E [P1 P2]] H. unfold check_alike in H. rewrite forallb_forall in H.
+  apply joint_bound_of_alike; auto. intros r Hr. rewrite E. apply check_enough_sound; auto. apply H, in_seq. lia.
+Qed.
+
+(** ** Groups: unlike counters, at prices that nobody has to trust *)
+
+(** Per counter its gain and the point of the tangent, as parts of its range; prices are per unit of value. *)
+Record joint_hints := { of_ones : Q; of_zeros : Q; gains : list (Q * Q) }.
+
+Definition check_gain (a D : Z) (top limit : Z) (lambda mu : Q) (gain x0 : Q) : bool :=
+  let m := if (top <=? limit)%Z then 1%Q else (limit # Z.to_pos top)%Q in
+  let per := Qred (lambda * inject_Z top) in
+  let at_x0 := Qred (gain + per * x0) in
+  let left := Qred (1 + per * (0 - x0)) in
+  let right := Qred (1 + per * (m - x0)) in
+  ((0 <=? Qnum gain) && (0 <? top) && (0 <? limit))%Z
+  && le_exp (Zpos (Qden left)) (Qnum left) at_x0
+  && le_exp ((a * Zpos (Qden m) + (D - 2 * a) * Qnum m) * Zpos (Qden right)) (a * Zpos (Qden m) * Qnum right) at_x0
+  && le_exp ((D - a) * Zpos (Qden m)) ((D - a) * Zpos (Qden m) - (D - 2 * a) * Qnum m) (Qred (gain + mu * inject_Z top * m)).
+
+Definition check_unlike (low_of : counter -> Z * Z) (cs : list counter) (limit : Z) (h : joint_hints) (F : Q) : bool :=
+  Nat.eqb (length (gains h)) (length cs) && Qle_bool 0 (of_ones h) && Qle_bool 0 (of_zeros h) && (0 <? limit)%Z
+  && forallb (fun cg => check_gain (fst (low_of (fst cg))) (snd (low_of (fst cg))) (top (fst cg)) limit
+                                   (of_ones h) (of_zeros h) (fst (snd cg)) (snd (snd cg))) (combine cs (gains h))
+  && Qle_bool ((of_ones h + of_zeros h) * inject_Z limit + sum_of (map fst (gains h))) F.
+
+Lemma Q2R_inject z : Q2R (inject_Z z) = IZR z.
+Proof. unfold Q2R, inject_Z. simpl. field. Qed.
+
+Lemma Q2R_red q : Q2R (Qred q) = Q2R q.
+Proof. apply Qeq_eqR, Qred_correct. Qed.
+
+Lemma Q2R_parts q : Q2R q * IZR (Zpos (Qden q)) = IZR (Qnum q).
+Proof. unfold Q2R. field. apply not_0_IZR. discriminate. Qed.
+
+Lemma check_gain_sound a D top limit lambda mu gain x0 :
+  (0 < a)%Z -> (2 * a <= D)%Z -> check_gain a D top limit lambda mu gain x0 = true ->
+  let l := IZR a / IZR D in let m := Rmin 1 (IZR limit / IZR top) in
+  (forall x, 0 <= x <= m -> 1 + (1 - 2 * l) / l * x <= exp (Q2R gain + Q2R lambda * (IZR top * x))) /\
+  (forall y, 0 <= y <= m -> 1 <= exp (Q2R gain + Q2R mu * (IZR top * y)) * (1 - (1 - 2 * l) / (1 - l) * y)).
+Proof.
+  intros Ha HD H l m. unfold check_gain in H. cbv zeta in H. rewrite !andb_true_iff in H.
+  destruct H as [[[[[G0 T0] L0] H1] H2] H3]. apply Z.leb_le in G0. apply Z.ltb_lt in T0, L0.
+  set (mq := if (top <=? limit)%Z then 1%Q else (limit # Z.to_pos top)%Q) in *.
+  apply IZR_lt in Ha as Ra. apply IZR_le in HD as RD. rewrite mult_IZR in RD. apply IZR_lt in T0 as RT. apply IZR_lt in L0 as RL.
+  assert (Em : Q2R mq = m /\ 0 < m <= 1).
+  { unfold mq, m. destruct (Z.leb_spec top limit) as [C|C]; apply IZR_le in C || apply IZR_lt in C.
+    - rewrite Rmin_left; [unfold Q2R; simpl; lra|]. apply (Rmult_le_reg_r (IZR top)); [assumption|]. field_simplify; lra.
+    - rewrite Rmin_right; [|apply (Rmult_le_reg_r (IZR top)); [assumption|]; field_simplify; lra].
+      unfold Q2R. cbn [Qnum Qden]. rewrite Z2Pos.id by assumption. split; [reflexivity|].
+      split; [now apply Rdiv_lt_0_compat|]. apply (Rmult_le_reg_r (IZR top)); [assumption|]. field_simplify; lra. }
+  destruct Em as [Em m01].
+  apply le_exp_sound in H1, H2, H3. rewrite !Q2R_red, !Q2R_plus, !Q2R_mult, Q2R_red, !Q2R_mult, !Q2R_inject in H1, H2.
+  rewrite Q2R_red, Q2R_plus, !Q2R_mult, Q2R_inject, Em in H3.
+  set (left := Qred (1 + _ * (0 - x0))) in *. set (right := Qred (1 + _ * (mq - x0))) in *.
+  assert (EL : Q2R left = 1 + Q2R lambda * IZR top * (0 - Q2R x0)).
+  { unfold left. rewrite Q2R_red, Q2R_plus, Q2R_mult, Q2R_red, Q2R_mult, Q2R_minus, Q2R_inject, RMicromega.Q2R_0, RMicromega.Q2R_1. ring. }
+  assert (ER : Q2R right = 1 + Q2R lambda * IZR top * (m - Q2R x0)).
+  { unfold right. rewrite Q2R_red, Q2R_plus, Q2R_mult, Q2R_red, Q2R_mult, Q2R_minus, Q2R_inject, Em, RMicromega.Q2R_1. ring. }
+  assert (pos : forall p, 0 < IZR (Zpos p)) by (intros; now apply IZR_lt).
+  pose proof (pos (Qden left)) as DL. pose proof (pos (Qden right)) as DR. pose proof (pos (Qden mq)) as DM.
+  pose proof (Q2R_parts left) as PL. pose proof (Q2R_parts right) as PR. pose proof (Q2R_parts mq) as PM.
+  rewrite Em in PM. rewrite EL in PL. rewrite ER in PR.
+  rewrite !mult_IZR, plus_IZR, !mult_IZR, !minus_IZR, !mult_IZR in H2. rewrite minus_IZR, !mult_IZR, !minus_IZR, !mult_IZR in H3.
+  rewrite <- PL in H1. rewrite <- PR, <- PM in H2. rewrite <- PM in H3.
+  assert (g0 : 0 <= Q2R gain).
+  { unfold Q2R. apply Rmult_le_pos; [now apply IZR_le | left; apply Rinv_0_lt_compat, pos]. }
+  assert (l01 : 0 < l <= 1 / 2).
+  { unfold l. split; [apply Rdiv_lt_0_compat; lra|]. apply (Rmult_le_reg_r (IZR D)); [lra|]. field_simplify; lra. }
+  split.
+  - intros x Hx. replace (Q2R lambda * (IZR top * x)) with (Q2R lambda * IZR top * x) by ring.
+    apply (ones_by_tangent ((1 - 2 * l) / l) (Q2R gain) (Q2R lambda * IZR top) (Q2R x0) m); try lra.
+    + apply (Rmult_le_reg_r (IZR (Zpos (Qden left)))); [assumption|]. lra.
+    + apply (Rmult_le_reg_r (IZR a * IZR (Zpos (Qden mq)) * IZR (Zpos (Qden right)))); [apply Rmult_lt_0_compat; nra|].
+      replace ((1 + (1 - 2 * l) / l * m) * (IZR a * IZR (Zpos (Qden mq)) * IZR (Zpos (Qden right))))
+        with ((IZR a * IZR (Zpos (Qden mq)) + (IZR D - 2 * IZR a) * (m * IZR (Zpos (Qden mq)))) * IZR (Zpos (Qden right)))
+        by (unfold l; field; lra).
+      eapply Rle_trans; [exact H2|]. right. ring.
+  - intros y Hy. replace (Q2R mu * (IZR top * y)) with (Q2R mu * IZR top * y) by ring.
+    assert (Ec : (1 - 2 * l) / (1 - l) = (IZR D - 2 * IZR a) / (IZR D - IZR a)) by (unfold l; field; lra).
+    rewrite Ec. apply (zeros_by_ends _ _ _ m); try lra.
+    + split; [apply Rmult_le_pos; [|lra]; apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]|].
+      apply (Rmult_lt_reg_r (IZR D - IZR a)); [lra|]. field_simplify; [nra | lra].
+    + apply (Rmult_le_reg_r ((IZR D - IZR a) * IZR (Zpos (Qden mq)))); [apply Rmult_lt_0_compat; lra|]. rewrite Rmult_1_l.
+      eapply Rle_trans; [exact H3|]. right. field. lra.
+Qed.
+
+Lemma check_unlike_sound l low_of cs limit h F :
+  (forall c, In c cs -> valid_counter c /\ 0 < l c <= 1 / 2 /\ parts_of l low_of c) ->
+  check_unlike low_of cs limit h F = true -> joint_bound l limit cs (Q2R F).
+Proof.
+  intros HC H. unfold check_unlike in H. rewrite !andb_true_iff, forallb_forall in H.
+  destruct H as [[[[[HL H1] H2] H3] HG] HF]. apply Nat.eqb_eq in HL. apply Qle_bool_R in H1, H2, HF. apply Z.ltb_lt in H3.
+  unfold Q2R at 1 in H1. unfold Q2R at 1 in H2. simpl in H1, H2. rewrite Rmult_0_l in H1, H2.
+  set (priced := map (fun cg => (fst cg, Q2R (fst (snd cg)))) (combine cs (gains h))).
+  assert (Ef : map fst priced = cs /\ sum (map snd priced) = Q2R (sum_of (map fst (gains h)))).
+  { unfold priced. rewrite !map_map. simpl. clear - HL. revert HL. generalize (gains h).
+    induction cs as [|c cs IH]; intros [|g gs] HL; try discriminate; [simpl; unfold Q2R; simpl; split; [reflexivity | lra]|].
+    simpl in *. destruct (IH gs ltac:(lia)) as [-> E]. rewrite Q2R_plus, <- E. auto. }
+  destruct Ef as [Ef Es]. rewrite <- Ef.
+  assert (In_priced : forall c g, In (c, g) priced -> exists q, In (c, q) (combine cs (gains h)) /\ g = Q2R (fst q)).
+  { intros c g I. apply in_map_iff in I as [[c' q] [E I]]. injection E as <- <-. eauto. }
+  apply (joint_bound_of_unlike l limit priced (Q2R (of_ones h)) (Q2R (of_zeros h))); auto.
+  - intros [c g] I. apply HC. rewrite <- Ef. now apply in_map.
+  - intros c g I. destruct (In_priced c g I) as [q [Iq ->]].
+    destruct (HC c (in_combine_l _ _ _ _ Iq)) as [_ [Hl [E [P1 P2]]]]. split; [assumption|]. cbv zeta. rewrite E.
+    apply (check_gain_sound (fst (low_of c)) (snd (low_of c)) (top c) limit _ _ _ (snd q)); auto. exact (HG _ Iq).
+  - rewrite Es. rewrite Q2R_plus, Q2R_mult, Q2R_plus, Q2R_inject in HF. exact HF.
+Qed.
+
+Definition same_counter (c d : counter) : bool :=
+  (if list_eq_dec Z.eq_dec (points c) (points d) then true else false)
+  && (counter_low c =? counter_low d)%Z && (counter_flip c =? counter_flip d)%Z.
+
+Lemma same_counter_sound c d : same_counter c d = true -> c = d.
+Proof.
+  unfold same_counter. rewrite !andb_true_iff. intros [[A B] C]. apply Z.eqb_eq in B, C.
+  destruct (list_eq_dec _ _ _) as [E|]; [|discriminate]. destruct c, d. simpl in *. congruence.
+Qed.
+
+(** A group, one way or the other: alike if there are no gains. *)
+Definition check_joint (low_of : counter -> Z * Z) (cs : list counter) (limit : Z) (h : joint_hints) (F : Q) : bool :=
+  match gains h, cs with
+  | [], c :: _ => forallb (same_counter c) cs && check_alike low_of c (length cs) limit F
+  | _, _ => check_unlike low_of cs limit h F
+  end.
+
+Definition check_group (cs : list counter) (limit : Z) (one all : joint_hints) (f_one f_all : Q) : bool :=
+  forallb valid_counter_b cs && (0 <=? limit)%Z
+  && check_joint seen_parts cs limit one f_one && check_joint kept_parts cs limit all f_all.
+
+Lemma check_joint_sound l low_of cs limit h F :
+  (forall c, In c cs -> valid_counter c /\ (0 < top c)%Z /\ 0 < l c <= 1 / 2 /\ parts_of l low_of c) -> (0 <= limit)%Z ->
+  check_joint low_of cs limit h F = true -> joint_bound l limit cs (Q2R F).
+Proof.
+  intros HC HL H. unfold check_joint in H.
+  assert (U : check_unlike low_of cs limit h F = true -> joint_bound l limit cs (Q2R F)).
+  { apply check_unlike_sound. intros c Ic. destruct (HC c Ic) as [A [_ [B C]]]. auto. }
+  destruct (gains h) as [|g gs]; [|auto]. destruct cs as [|c cs]; [auto|].
+  apply andb_prop in H as [S H]. rewrite forallb_forall in S.
+  replace (c :: cs) with (repeat c (length (c :: cs))).
+  - destruct (HC c (or_introl eq_refl)) as [A [B [C D]]]. now apply check_alike_sound with low_of.
+  - symmetry. apply Forall_eq_repeat. apply Forall_forall. intros d Id. apply same_counter_sound, S, Id.
+Qed.
+
+Theorem check_group_sound cs limit one all f_one f_all :
+  check_group cs limit one all f_one f_all = true -> group_claims cs limit f_one f_all.
+Proof.
+  unfold check_group. rewrite !andb_true_iff, forallb_forall. intros [[[HV HL] H1] HA]. apply Z.leb_le in HL.
+  assert (V : forall c, In c cs -> valid_counter c /\ (0 < top c)%Z) by (intros; now apply valid_counter_sound, HV).
+  apply joint_limit_of_group; [intros; now apply V | |].
+  - apply check_joint_sound with (low_of := seen_parts) (h := one); auto. intros c Ic. destruct (V c Ic) as [Vc T].
+    repeat split; try apply Vc; try apply (lows_bounds c Vc); try apply (parts_are_right c Vc). assumption.
+  - apply check_joint_sound with (low_of := kept_parts) (h := all); auto. intros c Ic. destruct (V c Ic) as [Vc T].
+    repeat split; try apply Vc; try apply (lows_bounds c Vc); try apply (parts_are_right c Vc). assumption.
+Qed.
+
+(** ** Windows *)
+
+Inductive asked_block :=
+  | Alone (cohorts : list numbers) (cost : Q)                       (* a metric, with the integers of every cohort *)
+  | Alike (c : counter) (t : nat) (limit : Z) (costs : list Q).     (* counters alike; costs by how many are asked *)
+
+Definition matches (a : asked_block) (b : block) : Prop :=
+  match a with
+  | Alone cohorts _ => exists n class_of, In n cohorts /\ (forall alpha x, (class_of alpha x < n_classes n)%nat) /\
+                                          b = alone (metric_of n class_of)
+  | Alike c t limit _ => b = alike_block c t limit
+  end.
+
+Definition costs_of (a : asked_block) : list Q := match a with Alone _ q => [0%Q; q] | Alike _ _ _ costs => costs end.
+
+Definition check_block (a : asked_block) : bool :=
+  match a with
+  | Alone cohorts q => forallb (fun n => check_round n q) cohorts
+  | Alike c t limit costs =>
+      valid_counter_b c && (0 <=? limit)%Z &&
+      forallb (fun s => check_alike seen_parts c s limit (nth s costs 0%Q)) (seq 0 (S t))
+  end.
+
+Definition check_window (blocks : list asked_block) (k : nat) (L : Q) : bool :=
+  forallb check_block blocks && Qle_bool (nth k (best (map costs_of blocks) k) 0%Q) L.
+
+Lemma check_block_sound a b : check_block a = true -> matches a b -> block_costs b (costs_of a).
+Proof.
+  destruct a as [cohorts q | c t limit costs]; cbn [check_block costs_of matches]; intros H M.
+  - rewrite forallb_forall in H. destruct M as [n [class_of [I [Hc ->]]]]. apply costs_of_alone.
+    now apply check_round_sound; [apply H|].
+  - rewrite !andb_true_iff, forallb_forall in H. destruct H as [[HV HL] H]. apply Z.leb_le in HL. subst b.
+    destruct (valid_counter_sound c HV) as [V T]. apply costs_of_alike. intros s Hs xs ys Wx Wy.
+    apply (round_of_group limit (repeat c s)); auto.
+    + intros d Id. apply repeat_spec in Id as ->. assumption.
+    + apply check_alike_sound with seen_parts; auto; [apply (lows_bounds c V) | apply (parts_are_right c V) | apply H, in_seq; lia].
+Qed.
+
+Theorem check_window_sound blocks k L :
+  check_window blocks k L = true -> forall bs, Forall2 matches blocks bs -> window_claim bs k L.
+Proof.
+  unfold check_window. rewrite andb_true_iff, forallb_forall. intros [HB HL] bs HM. apply Qle_bool_iff in HL.
+  set (priced := map (fun ab => (snd ab, costs_of (fst ab))) (combine blocks bs)).
+  assert (E : map fst priced = bs /\ map snd priced = map costs_of blocks).
+  { unfold priced. rewrite !map_map. simpl. clear - HM. induction HM; simpl; [auto|]. destruct IHHM as [-> ->]. auto. }
+  destruct E as [E1 E2]. rewrite <- E1. apply loss_of_sampled_plan; [|now rewrite E2].
+  unfold priced. clear - HB HM. induction HM as [|a b blocks bs M HM IH]; simpl; constructor.
+  - simpl. apply check_block_sound; [apply HB; simpl; auto | assumption].
+  - apply IH. intros; apply HB; simpl; auto.
 Qed.

@@ -1,7 +1,9 @@
-(** * The claims of reticent, as its documentation prints them
+(** * The claims of CLAIMS (src/reticent/privacy/claims.py), for every plan, with the formulas of the documentation
 
     For each: whom it compares, over what, and the figure. [answers m history] is everything that a device ever sends
-    about metric m. [loss L X Y]: whatever is sent is at most e^L times as likely in case X as in case Y.          *)
+    about metric m. [loss L X Y]: whatever is sent is at most e^L times as likely in case X as in case Y. Elsewhere:
+    [loss_by_width_of_mean] (Patterns.v), [loss_of_sampled_plan] and [loss_of_windows] (Windows.v) and
+    [joint_limit_of_group] (Joint.v).                                                                              *)
 
 From Coq Require Import Reals ZArith List Lia Lra Psatz Bool Arith.
 From Reticent Require Import Definitions Draws Bits Device Histories Patterns Rounding Joint Windows.
@@ -162,27 +164,3 @@ Section Claims.
     loss (INR (width cs) * h) (answers_of_classes m cs) (answers_of_classes m cs').
   Proof. intros. now apply loss_by_width_of_one_bit. Qed.
 End Claims.
-
-(** One window of sampled answers: eps for each metric asked; V windows lose V times as much: Windows.v. *)
-
-(** t >= 2 counters alike whose values add up to at most m, one round:
-    tau + (t-1) ln(1 + (e^tau - 1)/(t-1)), with tau the loss of one counter in one round. *)
-Theorem joint_limit_one_round points lo G t tau xs ys :
-  valid_points points -> valid_low lo -> valid_flip G -> (2 <= t)%nat -> within lo G 1 tau ->
-  let m := last points 0%Z in
-  length xs = t -> length ys = t -> within_limit m m xs -> within_limit m m ys ->
-  loss (joint_formula tau t) (each (map (fun x => answers (mean_metric points lo G) [x]) xs))
-                             (each (map (fun y => answers (mean_metric points lo G) [y]) ys)).
-Proof.
-  intros HP HL HG Ht HW m Lx Ly Wx Wy. destruct (valid_points_range points HP) as [T0 _]. fold m in T0.
-  assert (T0R : 0 < IZR m) by now apply IZR_lt.
-  apply joint_limit_in_one_round with (limit := m) (t := t); auto; [unfold m; lia|].
-  intros r Hr. replace (IZR m / IZR (last points 0%Z)) with 1 by (fold m; field; lra).
-  apply joint_formula_is_enough; auto.
-  - now apply low_seen_bounds.
-  - unfold within in HW. rewrite !pow_1 in HW. unfold low_seen.
-    replace (1 - (share lo * (1 - 2 * share G) + share G))
-      with ((1 - share lo) * (1 - share G) + share lo * share G) by ring.
-    replace (share lo * (1 - 2 * share G) + share G)
-      with (share lo * (1 - share G) + (1 - share lo) * share G) by ring. exact HW.
-Qed.

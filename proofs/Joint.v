@@ -255,105 +255,6 @@ Proof.
   - right. ring.
 Qed.
 
-(** ** The formulas *)
-
-(** With M = m (B = 1): tau + (t-1) ln(1 + (e^tau - 1)/(t-1)), for t >= 2 counters. *)
-Definition joint_formula (tau : R) (t : nat) : R := tau + INR (t - 1) * ln (1 + (exp tau - 1) / INR (t - 1)).
-
-Lemma sum_repeat x n : sum (repeat x n) = INR n * x.
-Proof. induction n as [|n IH]; [simpl; lra|]. rewrite S_INR. simpl. rewrite IH. lra. Qed.
-
-Lemma product_repeat x n : product (repeat x n) = x ^ n.
-Proof. induction n as [|n IH]; simpl; [reflexivity | now rewrite IH]. Qed.
-
-(** (1 + g/r)^r grows with r. *)
-Lemma spreading_grows g r n : 0 <= g -> (0 < r <= n)%nat -> (1 + g / INR r) ^ r <= (1 + g / INR n) ^ n.
-Proof.
-  intros Hg H. assert (R0 : 0 < INR r) by (apply lt_0_INR; lia).
-  set (xs := repeat (/ INR r) r ++ repeat 0 (n - r)).
-  assert (L : length xs = n) by (unfold xs; rewrite app_length, !repeat_length; lia).
-  assert (S : sum xs = 1).
-  { unfold xs. assert (A : forall a b, sum (a ++ b) = sum a + sum b).
-    { induction a as [|x a IH]; intros b; simpl; [lra | rewrite IH; lra]. }
-    rewrite A, !sum_repeat. field. lra. }
-  assert (P : product (map (fun x => 1 + g * x) xs) = (1 + g / INR r) ^ r).
-  { unfold xs. rewrite map_app. assert (A : forall a b, product (a ++ b) = product a * product b).
-    { induction a as [|x a IH]; intros b; simpl; [lra | rewrite IH; lra]. }
-    assert (M : forall x k, map (fun x => 1 + g * x) (repeat x k) = repeat (1 + g * x) k).
-    { induction k as [|k IH]; simpl; [reflexivity | now rewrite IH]. }
-    rewrite A, !M, !product_repeat, Rmult_0_r, Rplus_0_r, pow1, Rmult_1_r. reflexivity. }
-  rewrite <- P. replace (1 + g / INR n) with (1 + g * 1 / INR (length xs)) by (rewrite L, Rmult_1_r; reflexivity).
-  rewrite <- L. apply even_is_best; auto; try lra.
-  intros x Ix. unfold xs in Ix. apply in_app_iff in Ix as [Ix|Ix]; apply repeat_spec in Ix as ->; [|lra].
-  left. now apply Rinv_0_lt_compat.
-Qed.
-
-Theorem joint_formula_is_enough l tau t r :
-  0 < l <= 1 / 2 -> 1 - l <= exp tau * l -> (2 <= t)%nat -> (r <= t)%nat ->
-  enough l 1 t r (joint_formula tau t).
-Proof.
-  intros Hl HT Ht Hr.
-  set (g := (1 - 2 * l) / l). set (G := exp tau - 1). set (n := (t - 1)%nat).
-  assert (g0 : 0 <= g) by (unfold g; apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]).
-  assert (gG : g <= G).
-  { unfold g, G. apply (Rmult_le_reg_r l); [lra|]. field_simplify; lra. }
-  assert (N0 : 0 < INR n) by (apply lt_0_INR; unfold n; lia).
-  assert (div : forall a b d, 0 < d -> a <= b -> a / d <= b / d).
-  { intros a b d Hd Hab. apply Rmult_le_compat_r; [left; now apply Rinv_0_lt_compat | assumption]. }
-  assert (G0 : 0 <= G / INR n).
-  { apply Rmult_le_pos; [lra | left; now apply Rinv_0_lt_compat]. }
-  assert (EF : exp (joint_formula tau t) = exp tau * (1 + G / INR n) ^ n).
-  { unfold joint_formula. fold n. rewrite exp_plus, exp_INR, exp_ln; [reflexivity | fold G; lra]. }
-  assert (spread : (1 + g * Rmin 1 (INR r) / INR r) ^ r <= (if (r =? 0)%nat then 1 else (1 + g / INR r) ^ r)).
-  { destruct r as [|r]; [simpl; lra|]. simpl Nat.eqb. cbv iota.
-    assert (1 <= INR (S r)) by (rewrite S_INR; pose proof (pos_INR r); lra).
-    rewrite Rmin_left by assumption. rewrite Rmult_1_r. lra. }
-  assert (big : 1 <= (1 + G / INR n) ^ n) by (apply pow_at_least_1; lra).
-  destruct (Nat.eq_dec r t) as [->|NE].
-  - exists O, 0. rewrite Nat.sub_diag. split; [lra|]. split; [simpl; rewrite Rmin_right; lra|].
-    rewrite Rmult_0_r, Rminus_0_r. simpl pow at 2. rewrite !Rmult_1_r. fold g.
-    eapply Rle_trans; [exact spread|]. rewrite EF.
-    destruct t as [|t]; [lia|]. simpl Nat.eqb. cbv iota.
-    change ((1 + g / INR (S t)) ^ S t) with ((1 + g / INR (S t)) * (1 + g / INR (S t)) ^ t).
-    assert (T0 : 0 < INR (S t)) by (apply lt_0_INR; lia).
-    assert (T1 : 1 <= INR (S t)) by (rewrite S_INR; pose proof (pos_INR t); lra).
-    assert (E1 : g / INR (S t) <= g).
-    { apply (Rmult_le_reg_r (INR (S t))); [assumption|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l by lra. nra. }
-    assert (E0 : 0 <= g / INR (S t)) by (apply Rmult_le_pos; [assumption | left; now apply Rinv_0_lt_compat]).
-    apply Rmult_le_compat; [lra | apply pow_le; lra | unfold G in gG; lra|].
-    replace n with t by (unfold n; lia). apply pow_incr. split; [lra|].
-    assert (Tn : 0 < INR t) by (apply lt_0_INR; lia).
-    apply Rplus_le_compat_l. apply Rle_trans with (G / INR (S t)); [now apply div|].
-    apply Rmult_le_compat_l; [lra|]. apply Rinv_le_contravar; [assumption|]. apply le_INR. lia.
-  - exists 1%nat, 0. split; [lra|]. split; [simpl; rewrite Rplus_0_r; apply Rmin_l|].
-    rewrite Rmult_0_r, Rminus_0_r, Rmult_1_r, pow_1. fold g.
-    eapply Rle_trans; [exact spread|]. rewrite EF.
-    replace (1 - (1 - 2 * l) / (1 - l)) with (l / (1 - l)) by (field; lra).
-    assert (one : 1 <= exp tau * (l / (1 - l))).
-    { apply (Rmult_le_reg_r (1 - l)); [lra|]. unfold Rdiv. rewrite <- Rmult_assoc, Rmult_assoc, Rinv_l by lra. lra. }
-    replace (exp tau * (1 + G / INR n) ^ n * (l / (1 - l)))
-      with (exp tau * (l / (1 - l)) * (1 + G / INR n) ^ n) by ring.
-    destruct (Nat.eqb_spec r 0) as [->|R0]; [nra|].
-    assert ((1 + g / INR r) ^ r <= (1 + G / INR n) ^ n).
-    { eapply Rle_trans; [apply (spreading_grows g r n g0); unfold n; lia|].
-      apply pow_incr. assert (0 <= g / INR n) by (apply Rmult_le_pos; [assumption | left; now apply Rinv_0_lt_compat]).
-      split; [lra|]. apply Rplus_le_compat_l. now apply div. }
-    nra.
-Qed.
-
-(** The paper's bound, tau + e^tau - 1, is never below. *)
-Theorem paper_joint_formula tau t : 0 <= tau -> (2 <= t)%nat -> joint_formula tau t <= tau + exp tau - 1.
-Proof.
-  intros Ht H. unfold joint_formula. set (n := (t - 1)%nat).
-  assert (N0 : 0 < INR n) by (apply lt_0_INR; unfold n; lia).
-  pose proof (exp_at_least_1 tau Ht) as e1.
-  assert (P : 0 <= (exp tau - 1) / INR n) by (apply Rmult_le_pos; [lra | left; now apply Rinv_0_lt_compat]).
-  assert (ln (1 + (exp tau - 1) / INR n) <= (exp tau - 1) / INR n).
-  { rewrite <- (ln_exp ((exp tau - 1) / INR n)) at 2. apply ln_le'; [lra | apply exp_ineq1_le]. }
-  apply (Rmult_le_compat_l (INR n)) in H0; [|lra].
-  replace (INR n * ((exp tau - 1) / INR n)) with (exp tau - 1) in H0 by (field; lra). lra.
-Qed.
-
 (** ** Unlike counters: the Lagrangian bound *)
 
 (** A counter of its own range [top] and coin [l], of which the limit leaves a part [cap], and the most that it can
@@ -667,12 +568,12 @@ Proof.
 Qed.
 
 (** Claim (joint_limit_loss, rounds="one" and rounds="all"). *)
-Theorem joint_limit_of_group limit cs (one all : Q) :
-  (forall c, In c cs -> valid_counter c) ->
-  joint_bound low_seen limit cs (Q2R one) -> joint_bound low_kept limit cs (Q2R all) -> group_claims cs limit one all.
+Lemma round_of_group limit cs F xs ys :
+  (forall c, In c cs -> valid_counter c) -> joint_bound low_seen limit cs F ->
+  within_limit limit cs xs -> within_limit limit cs ys ->
+  loss F (answers_of_group cs (map (fun x => [x]) xs)) (answers_of_group cs (map (fun y => [y]) ys)).
 Proof.
-  intros HV H1 HA. split.
-  - intros xs ys Wx Wy.
+  intros HV H1 Wx Wy.
     apply (joint_of_members low_seen
              (fun c x => remembered_one c x * (1 - 2 * share (counter_flip c)) + share (counter_flip c))
              (fun _ => Ret [[true]]) (fun _ => Ret [[false]]) 1 limit); auto.
@@ -681,7 +582,14 @@ Proof.
       apply Rle_trans with ((share (counter_low c) + (1 - 2 * share (counter_low c)) * (IZR x / IZR (top c)))
                             * (1 - 2 * share (counter_flip c)) + share (counter_flip c)); [nra | right; ring].
     + intros c x Ic. destruct (HV c Ic) as [HP [HL HG]]. now apply mean_in_one_round.
-  - intros n xs ys Wx Wy.
+Qed.
+
+Theorem joint_limit_of_group limit cs (one all : Q) :
+  (forall c, In c cs -> valid_counter c) ->
+  joint_bound low_seen limit cs (Q2R one) -> joint_bound low_kept limit cs (Q2R all) -> group_claims cs limit one all.
+Proof.
+  intros HV H1 HA. split; [intros; now apply round_of_group with limit|].
+  intros n xs ys Wx Wy.
     apply (joint_of_members low_kept remembered_one
              (fun c => l <- sent (counter_flip c) (repeat true n) ;; Ret [l])
              (fun c => l <- sent (counter_flip c) (repeat false n) ;; Ret [l]) n limit); auto.

@@ -64,20 +64,6 @@ Proof.
   - intros t u Ht Hu. destruct (HB u Hu). now apply HD.
 Qed.
 
-(** The claim's own terms: values whose classes have one pattern under every alpha that the two may share. *)
-Theorem same_pattern_of_values m F w xs ys :
-  (forall cs cs', same_pattern cs cs' -> (width cs <= w)%nat ->
-     (forall c, In c cs -> (c < classes m)%nat) -> (forall c, In c cs' -> (c < classes m)%nat) ->
-     loss F (answers_of_classes m cs) (answers_of_classes m cs')) ->
-  valid m ->
-  (forall alpha, same_pattern (map (class_of m alpha) xs) (map (class_of m alpha) ys) /\
-                 (width (map (class_of m alpha) xs) <= w)%nat) ->
-  loss F (answers m xs) (answers m ys).
-Proof.
-  intros H V HP. unfold answers. apply loss_given. intros alpha. destruct (HP alpha).
-  apply H; auto; intros c Hc; apply in_map_iff in Hc as [x [<- _]]; apply (valid_m_class m V).
-Qed.
-
 (** ** Any mechanism: as many remembered bits as have another law, each e^h (w.eps for a mean and a Hadamard bit) *)
 
 Lemma between_of_coin h lo T T' :

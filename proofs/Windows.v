@@ -189,12 +189,14 @@ Proof.
 Qed.
 
 Lemma costs_of_alike c t limit costs :
-  (forall s, (s <= t)%nat -> exists all, group_claims (repeat c s) limit (nth s costs 0%Q) all) ->
+  (forall s, (s <= t)%nat -> forall xs ys, within_limit limit (repeat c s) xs -> within_limit limit (repeat c s) ys ->
+     loss (Q2R (nth s costs 0%Q)) (answers_of_group (repeat c s) (map (fun x => [x]) xs))
+                                  (answers_of_group (repeat c s) (map (fun y => [y]) ys))) ->
   block_costs (alike_block c t limit) costs.
 Proof.
   intros H mask xs ys Lm Wx Wy. simpl in Lm, Wx, Wy. rewrite repeat_length in Lm.
   assert (As : (asked mask <= t)%nat) by (unfold asked; rewrite <- Lm; clear; induction mask as [|[]]; simpl; lia).
-  destruct (H _ As) as [all [G _]].
+  pose proof (H _ As) as G.
   specialize (G _ _ (chosen_within _ _ _ _ _ Lm Wx) (chosen_within _ _ _ _ _ Lm Wy)).
   pose proof (within_length _ _ _ Wx) as Lx. pose proof (within_length _ _ _ Wy) as Ly. rewrite repeat_length in Lx, Ly.
   assert (same : forall zs, length zs = t -> answers_of_group (repeat c (asked mask)) (map (fun z => [z]) (chosen mask zs))

@@ -17,6 +17,8 @@ Definition metric_of (n : numbers) (class_of : Z -> Z -> nat) : metric := {|
   tables := n_tables n; low := n_low n; flip := n_flip n; classes := n_classes n; class_of := class_of
 |}.
 
+Definition nothing : metric := metric_of {| n_tables := []; n_low := 0; n_flip := 0; n_classes := 0 |} (fun _ _ => O).
+
 Record hints := {
   exponent : Q;         (* h with (2^64 - low)/low <= e^h *)
   odds : list Q;        (* a mean: per cell, a with max/min of threshold and rest <= e^a; empty for a histogram *)

@@ -75,6 +75,18 @@ def joint_limit_loss(
     return min(upward(loss), upward(sum((mechanism.epsilon for mechanism in mechanisms), Fraction(0))))
 
 
+def joint_limit_prices(
+    mechanisms: Sequence[Mechanism], flips: Sequence[Flip], max_total: Number, *, rounds: Rounds = "one"
+) -> tuple[Fraction, Fraction]:
+    """The prices λ and μ of `joint_limit_loss` for unlike counters: what a certificate of its figure needs."""
+    counters = [
+        _Counter(Fraction(mechanism.max_value), _single_loss(mechanism, flip, rounds))
+        for mechanism, flip in zip(mechanisms, flips, strict=True)
+    ]
+    one, zero = _best_prices(counters, exact(max_total, "max_total"))
+    return Fraction(one), Fraction(zero)
+
+
 @precise
 def paper_joint_limit_loss(mechanism: Mechanism, flip: Flip, *, rounds: Rounds = "one") -> float:
     """
@@ -134,12 +146,17 @@ class _Counter:
 @precise
 def _lagrangian(counters: Sequence[_Counter], limit: Fraction) -> Decimal:
     """The bound at the best prices found; any prices give a bound, so the search need not be exact."""
-    size = decimal(limit)
+    return _bound_at(counters, limit, _best_prices(counters, limit))
 
-    def bound(one: Decimal, zero: Decimal) -> Decimal:
-        gains = (max(counter.best_one(one, limit), counter.best_zero(zero, limit)) for counter in counters)
-        return (one + zero) * size + sum(gains, Decimal(0))
 
+@precise
+def _bound_at(counters: Sequence[_Counter], limit: Fraction, prices: tuple[Decimal, Decimal]) -> Decimal:
+    one, zero = prices
+    gains = (max(counter.best_one(one, limit), counter.best_zero(zero, limit)) for counter in counters)
+    return (one + zero) * decimal(limit) + sum(gains, Decimal(0))
+
+
+def _best_prices(counters: Sequence[_Counter], limit: Fraction) -> tuple[Decimal, Decimal]:
     def rough(one: float, zero: float) -> float:
         """The bound in floating point, for the search."""
         gains = []
@@ -159,7 +176,8 @@ def _lagrangian(counters: Sequence[_Counter], limit: Fraction) -> Decimal:
     highest = max(slope for slope, _, _ in sketch)
     one = _lowest(lambda price: rough(price, _lowest(lambda other: rough(price, other), highest)), highest)
     zero = _lowest(lambda price: rough(one, price), highest)
-    return min(bound(Decimal(one), Decimal(zero)), bound(Decimal(0), Decimal(0)))
+    found, free = (Decimal(one), Decimal(zero)), (Decimal(0), Decimal(0))
+    return min(found, free, key=lambda prices: _bound_at(counters, limit, prices))
 
 
 def _lowest(function: Callable[[float], float], highest: float) -> float:

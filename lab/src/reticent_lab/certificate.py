@@ -51,11 +51,6 @@ class Certificate:
         """SHA-256 of the text: other integers, figures or vectors have another."""
         return sha256(self.text.encode()).hexdigest()
 
-    @property
-    def was_checked(self) -> bool:
-        """Whether Coq has checked this very certificate (`make proofs` writes the list)."""
-        return not self.left_out and self.digest in CERTIFIED
-
 
 def certify(plan: Plan, rounds: int | None = None) -> Certificate:
     """
@@ -82,17 +77,28 @@ def certify(plan: Plan, rounds: int | None = None) -> Certificate:
     return Certificate("\n".join(writer.lines) + "\n", tuple(writer.left_out))
 
 
+def is_certified(plan: Plan, rounds: int | None = None) -> bool:
+    """Whether Coq has checked the certificate of this very plan and its figures: `make proofs` writes the list."""
+    if f"{plan.name} {plan.version}" not in CERTIFIED.values():
+        return False
+    certificate = certify(plan, rounds)
+    return not certificate.left_out and certificate.digest in CERTIFIED
+
+
 def check(certificate: Certificate, proofs: Path) -> str | None:
     """What Coq says against a certificate, with the theorems in the folder `proofs`; None if it accepts it."""
-    built = subprocess.run(["make", "-s", "-C", str(proofs)], capture_output=True, text=True)
+    built = _run("make", "-s", "-C", str(proofs))
     if built.returncode:
         raise ReticentError(f"{proofs}: the theorems do not compile.\n{built.stderr[-2000:]}")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "Certificate.v"
         path.write_text(certificate.text)
-        command = ["coqc", "-q", "-Q", str(proofs), "Reticent", str(path)]
-        checked = subprocess.run(command, capture_output=True, text=True)
+        checked = _run("coqc", "-q", "-Q", str(proofs), "Reticent", str(path))
     return None if not checked.returncode else checked.stderr.replace(folder, "").strip()
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
 
 
 class _Writer:
@@ -180,14 +186,7 @@ class _Writer:
             "  rewrite forallb_forall in H. intros n class_of I HC. exact (check_sound n _ _ (H n I) class_of HC).",
             "Qed.",
         ]
-        if mechanism.grid is not None:
-            points = _listed(_in_units(mechanism.points, _unit([mechanism.points])))
-            self.lines += [
-                f"Example {name}_thresholds : tables (mean_metric {points} {low} {turned}) = n_tables {name}_0.",
-                "Proof. vm_compute. reflexivity. Qed.",
-            ]
-        else:
-            self._special_classes(metric, name)
+        self._thresholds(metric, name)
         self._vectors(metric, name)
         smaller = Fraction(figures.round) * (1 - Fraction(1, 10**15))
         free = "change_per_round := None; rounds := 1%nat; any_history := None |}"
@@ -201,16 +200,24 @@ class _Writer:
             "",
         ]
 
-    def _special_classes(self, metric: Metric, name: str) -> None:
-        """The thresholds of a histogram are `low` and 2^64 - `low`, and the flip is gamma rounded up."""
-        low = metric.mechanism.response.low
-        gamma = metric.flip.probability
+    def _thresholds(self, metric: Metric, name: str) -> None:
+        """A mean has the thresholds of the model, a histogram two; the flip is gamma rounded up."""
+        mechanism, gamma, turned = metric.mechanism, metric.flip.probability, metric.flip.threshold
+        low = mechanism.response.low
+        if mechanism.grid is not None:
+            points = _listed(_in_units(mechanism.points, _unit([mechanism.points])))
+            self.lines.append(
+                f"Example {name}_thresholds : tables (mean_metric {points} {low} {turned}) = n_tables {name}_0."
+            )
+        else:
+            self.lines += [
+                f"Example {name}_thresholds : forallb (fun n => forallb (forallb (fun T =>",
+                f"  (T =? {low}) || (T =? 2 ^ 64 - {low}))) (n_tables n)) {name} = true.",
+            ]
         self.lines += [
-            f"Example {name}_thresholds : forallb (fun n => forallb (forallb (fun T =>",
-            f"  (T =? {low}) || (T =? 2 ^ 64 - {low}))) (n_tables n)) {name} = true.",
             "Proof. vm_compute. reflexivity. Qed.",
-            f"Example {name}_flip : (({metric.flip.threshold} - 1) * {gamma.denominator} <? {gamma.numerator} * 2 ^ 64)",
-            f"  && ({gamma.numerator} * 2 ^ 64 <=? {metric.flip.threshold} * {gamma.denominator}) = true.",
+            f"Example {name}_flip : (({turned} - 1) * {gamma.denominator} <? {gamma.numerator} * 2 ^ 64)",
+            f"  && ({gamma.numerator} * 2 ^ 64 <=? {turned} * {gamma.denominator}) = true.",
             "Proof. vm_compute. reflexivity. Qed.",
         ]
 
@@ -234,8 +241,7 @@ class _Writer:
                 points = _listed(_in_units(mechanism.points, unit))
                 program = f"mean_metric {points} {mechanism.response.low} {metric.flip.threshold}"
                 history = [int(Fraction(value) * unit) for value in values]
-            else:
-                assert mechanism.buckets is not None
+            elif mechanism.buckets is not None:
                 history = [mechanism.buckets.index(value) for value in values]
                 classes = [int(mechanism.bucket_class(b, cohort)) for b in range(len(mechanism.buckets))]
                 index = _tables(mechanism).index(_table(mechanism, cohort))
@@ -364,7 +370,8 @@ class _Writer:
             f"(** The whole plan, {figure}: all metrics together, for every cohort. *)",
             f"Theorem whole_plan_{figure} : forall (ms : list metric) (xs ys : nat -> list {kind}),",
             f"  (forall i, (i < {count})%nat -> exists n class_of, In n (nth i {_listed(names)} []) /\\",
-            "     (forall alpha x, (class_of alpha x < n_classes n)%nat) /\\ nth i ms nothing = metric_of n class_of) ->",
+            "     (forall alpha x, (class_of alpha x < n_classes n)%nat) /\\",
+            "     nth i ms nothing = metric_of n class_of) ->",
             f"  (forall i, (i < {count})%nat -> {related}) ->",
             f"  loss (Q2R {_rational(getattr(self.card, figure))})",
             *(f"    (each (map {program} (seq 0 {count})))" for program in programs),
@@ -403,9 +410,9 @@ class _Writer:
             for size in range(1, len(members) + 1):
                 costs.append(Fraction(loss_of_window([], [(mechanisms, limit)], size)))
             blocks.append(f"Alike {counters[0]} {len(members)} {scaled} {_listed(map(_rational, costs))}")
-        assert card.window is not None
-        window, asked = _rational(card.window), plan.asked
-        smaller = _rational(Fraction(card.window) * (1 - Fraction(1, 10**15)))
+        loss = Fraction(plan.round_loss)
+        window, asked, length = _rational(loss), plan.asked, plan.answers.window
+        smaller = _rational(loss * (1 - Fraction(1, 10**15)))
         self.lines += [
             f"Definition blocks : list asked_block := {_listed(blocks)}.",
             f"(** One window, {asked} of {len(plan.metrics)} metrics. *)",
@@ -414,10 +421,10 @@ class _Writer:
             f"Example window_is_least : check_window blocks {asked} {smaller} = false.",
             "Proof. vm_cast_no_check (eq_refl false). Qed.",
             "(** The windows that so many rounds touch, and what they lose together ([loss_of_windows]). *)",
-            f"Example windows_are_enough : (({card.rounds} - 1 + {plan.answers.window} - 1) / {plan.answers.window} + 1",
-            f"  =? {card.windows}) = true.",
+            f"Example windows_are_enough : ({card.rounds} - 1 + {length} - 1) / {length} + 1 = {card.windows}.",
             "Proof. vm_compute. reflexivity. Qed.",
-            f"Example any_history_is_enough : Qle_bool (({card.windows} # 1) * {window}) {_rational(card.any_history)} = true.",
+            f"Example any_history_is_enough : Qle_bool (({card.windows} # 1) * {window})",
+            f"  {_rational(card.any_history)} = true.",
             "Proof. vm_compute. reflexivity. Qed.",
         ]
 
@@ -428,7 +435,7 @@ class _Words:
     window = None
 
     def __init__(self, seed: int, metric: Metric, cohort: int) -> None:
-        source, mechanism = random.Random(seed), metric.mechanism
+        source, mechanism = random.Random(seed), metric.mechanism  # noqa: S311
 
         def word(threshold: int) -> int:
             return source.choice([threshold, max(threshold - 1, 0), source.randrange(SCALE)]) % SCALE
@@ -470,14 +477,15 @@ class _Words:
 
 def _history(metric: Metric, number: int, words: _Words) -> tuple[list[Any], list[Any]]:
     """Values as a program gives them, and as buckets or grids know them; alpha on a value's own boundary."""
-    source, mechanism, top = random.Random(number), metric.mechanism, int(metric.max_value)
+    source = random.Random(number)  # noqa: S311
+    mechanism, top = metric.mechanism, int(metric.max_value)
     if metric.labels:
-        given = [source.choice([*metric.labels, None]) for _ in range(_SIZE)]
-        return given, [None if label is None else metric.labels.index(label) for label in given]
+        labels = [source.choice([*metric.labels, None]) for _ in range(_SIZE)]
+        return labels, [None if label is None else metric.labels.index(label) for label in labels]
     if mechanism.grid is None:
         given = [source.choice([None, source.randint(0, top)]) for _ in range(_SIZE)]
         return given, given if metric.absent else [0 if value is None else value for value in given]
-    values = [source.choice([0, top, source.randint(0, top)]) for _ in range(_SIZE)]
+    values: list[int | Fraction] = [source.choice([0, top, source.randint(0, top)]) for _ in range(_SIZE)]
     if number % 4:  # half way, at the least alpha that rounds up, or one less
         left, right = list(pairwise(mechanism.points))[number % (len(mechanism.points) - 1)]
         values[0] = whole_if_possible(Fraction(left + right, 2))

@@ -44,6 +44,7 @@ def joint_limit_loss(
         (λ + μ) M + Σ_i max( max_x ln(1 + (x/m_i)(e^τ_i-1)) - λx,   max_y -ln(1 - (y/m_i)(1-e^-τ_i)) - μy )
 
     is not below the truth; good prices are searched for. Both prices 0 give Σ τ_i, so it never exceeds that.
+    Theorems `joint_bound_of_alike` and `joint_bound_of_unlike` of proofs/.
 
     Conditions: alphas, memos and flips are independent between counters, the limit is enforced on the device, and
     alphas and inner thresholds are rounded down, so that a value never weighs more than Eq. 1 (`OneBitMean`).
@@ -215,6 +216,7 @@ def loss_of_window(
     without flips, whose loss is `loss_per_round`, or `joint_limit_loss` for the members of a group. Attained,
     by histories that hold the worst values throughout, where counters of a group are alike. V windows have
     independent draws and lose V times as much, also attained.
+    Theorems `loss_of_sampled_plan` and `loss_of_windows` of proofs/.
 
     For a group of unlike counters with many subsets, a subset counts as the lesser of its sum of ε and the
     whole group's figure, neither of which is below the truth.

@@ -337,6 +337,8 @@ Definition check_enough (a D top limit : Z) (t r : nat) (F : Q) : bool :=
   le_exp ((a * top * rz + (D - 2 * a) * spread) ^ rz * ((D - a) ^ k * ((D - a) * top)))
          ((a * top * rz) ^ rz * (a ^ k * ((D - a) * top - (D - 2 * a) * (heaped mod top)))) F.
 
+(** [enough] with l = a/D and the limit in whole numbers, all denominators multiplied out: k is the quotient of what can
+    be heaped on zeros by the range, f the rest, and each side of the check is a side of [enough] times one factor. *)
 Lemma check_enough_sound a D top limit t r F :
   (0 < a)%Z -> (2 * a <= D)%Z -> (0 < top)%Z -> (0 <= limit)%Z ->
   check_enough a D top limit t r F = true -> enough (IZR a / IZR D) (IZR limit / IZR top) t r (Q2R F).

@@ -27,7 +27,8 @@ HEAD = '[plan]\nname = "fault"\nversion = 1\nround = "1d"\nowner = "a@example.or
 MEAN = 'kind = "mean"\nmax_value = 21\nepsilon = 1.0\nflip = "1/3"\n'
 FINE = 'kind = "mean"\nmax_value = 21\nstep = 7\nepsilon = 1.0\nflip = 0.2\n'
 UNEVEN = 'kind = "mean"\ngrid = [0, 1, 5, 20]\nepsilon = 2.0\nflip = 0.05\n'
-BITS = 'kind = "histogram"\nmax_value = 32\nbuckets = 16\nmechanism = "d-bit-flip"\nbits = 4\nepsilon = 1.0\nflip = 0.1\n'
+SIXTEEN = 'kind = "histogram"\nmax_value = 32\nbuckets = 16\n'
+BITS = f'{SIXTEEN}mechanism = "d-bit-flip"\nbits = 4\nepsilon = 1.0\nflip = 0.1\n'
 FRESH = 'kind = "mean"\nmax_value = 20\nepsilon = 1.0\n'
 PLANS = {
     "mean": f"{HEAD}[metrics.a]\n{MEAN}",
@@ -59,55 +60,185 @@ ANSWERS, LOSS, JOINT, CARD = "device/answers.py", "privacy/loss.py", "privacy/jo
 PATTERNS, D_BIT_FLIP = "privacy/patterns.py", "mechanisms/d_bit_flip.py"
 
 FAULTS = [
-    Fault("low rounded down", RESPONSE, "odds).to_integral_value(rounding=ROUND_CEILING))",
-          "odds).to_integral_value(rounding=ROUND_FLOOR))", "mean"),
-    Fault("inner thresholds one more", MEANS, "response.low + point * spread // top for",
-          "response.low + point * spread // top + (0 < point < top) for", "fine"),
-    Fault("memo draw <= threshold", ANSWERS, "(memo[place] < threshold)", "(memo[place] <= threshold)", "mean"),
+    Fault(
+        "low rounded down",
+        RESPONSE,
+        "odds).to_integral_value(rounding=ROUND_CEILING))",
+        "odds).to_integral_value(rounding=ROUND_FLOOR))",
+        "mean",
+    ),
+    Fault(
+        "inner thresholds one more",
+        MEANS,
+        "response.low + point * spread // top for",
+        "response.low + point * spread // top + (0 < point < top) for",
+        "fine",
+    ),
+    Fault(
+        "memo draw <= threshold", ANSWERS, "(memo[place] < threshold)", "(memo[place] <= threshold)", "mean"
+    ),
     Fault("flip draw <= gamma", ANSWERS, "flips[place] < turned", "flips[place] <= turned", "mean"),
     Fault("one flip for all bits", ANSWERS, "flips[place] < turned", "flips[0] < turned", "bits"),
-    Fault("one memo for all classes", ANSWERS, "draws.memo(metric, memo_class)", "draws.memo(metric, 0)", "mean"),
-    Fault("alpha > boundary", GRIDS, "return below + (alpha * (right - left) * whole >=",
-          "return below + (alpha * (right - left) * whole >", "mean"),
-    Fault("alpha reversed", GRIDS, "return below + (alpha * (right - left) >=",
-          "return below + ((SCALE - 1 - alpha) * (right - left) >=", "mean"),
-    Fault("round loss a little less", LOSS, "upward(bits * bit_loss(epsilon, flip.probability, rounds)))",
-          "upward(bits * bit_loss(epsilon, flip.probability, rounds) * (1 - Decimal('1e-14'))))", "mean"),
-    Fault("the paper's 0.686: valid, not least", LOSS, "upward(bits * bit_loss(epsilon, flip.probability, rounds)))",
-          "upward(bits * bit_loss(epsilon, flip.probability, rounds) * Decimal('1.2')))", "mean"),
-    Fault("joint limit of one counter less", JOINT, "loss = _shared(taus[0], len(taus), limit",
-          "loss = _shared(taus[0], len(taus) - 1, limit", "alike"),
-    Fault("a third of the rounds are flips", LOSS, "memo + rounds // 2 * change", "memo + rounds // 3 * change", "mean"),
-    Fault("same pattern halved", PATTERNS, "tuple(upward(Fraction(total, _UNIT))", "tuple(upward(Fraction(total, 2 * _UNIT))",
-          "mean"),
-    Fault("change of one bit only", LOSS, "upward(rounds * mechanism.bits * change", "upward(rounds * change", "bits"),
-    Fault("two bits counted as one", D_BIT_FLIP, "return 2 * min(width, self.width)", "return min(width, self.width)", "bits"),
-    Fault("gamma rounded down", RESPONSE, "threshold = -((-gamma.numerator * SCALE) // gamma.denominator)",
-          "threshold = gamma.numerator * SCALE // gamma.denominator", "mean"),
-    Fault("half the flips", RESPONSE, "threshold = -((-gamma.numerator * SCALE) // gamma.denominator)",
-          "threshold = -((-gamma.numerator * SCALE) // gamma.denominator // 2)", "mean"),
-    Fault("flips only set bits", ANSWERS, "(memo[place] < threshold) ^ (", "(memo[place] < threshold) | (", "mean"),
+    Fault(
+        "one memo for all classes", ANSWERS, "draws.memo(metric, memo_class)", "draws.memo(metric, 0)", "mean"
+    ),
+    Fault(
+        "alpha > boundary",
+        GRIDS,
+        "return below + (alpha * (right - left) * whole >=",
+        "return below + (alpha * (right - left) * whole >",
+        "mean",
+    ),
+    Fault(
+        "alpha reversed",
+        GRIDS,
+        "return below + (alpha * (right - left) >=",
+        "return below + ((SCALE - 1 - alpha) * (right - left) >=",
+        "mean",
+    ),
+    Fault(
+        "round loss a little less",
+        LOSS,
+        "upward(bits * bit_loss(epsilon, flip.probability, rounds)))",
+        "upward(bits * bit_loss(epsilon, flip.probability, rounds) * (1 - Decimal('1e-14'))))",
+        "mean",
+    ),
+    Fault(
+        "the paper's 0.686: valid, not least",
+        LOSS,
+        "upward(bits * bit_loss(epsilon, flip.probability, rounds)))",
+        "upward(bits * bit_loss(epsilon, flip.probability, rounds) * Decimal('1.2')))",
+        "mean",
+    ),
+    Fault(
+        "joint limit of one counter less",
+        JOINT,
+        "loss = _shared(taus[0], len(taus), limit",
+        "loss = _shared(taus[0], len(taus) - 1, limit",
+        "alike",
+    ),
+    Fault(
+        "a third of the rounds are flips",
+        LOSS,
+        "memo + rounds // 2 * change",
+        "memo + rounds // 3 * change",
+        "mean",
+    ),
+    Fault(
+        "same pattern halved",
+        PATTERNS,
+        "tuple(upward(Fraction(total, _UNIT))",
+        "tuple(upward(Fraction(total, 2 * _UNIT))",
+        "mean",
+    ),
+    Fault(
+        "change of one bit only",
+        LOSS,
+        "upward(rounds * mechanism.bits * change",
+        "upward(rounds * change",
+        "bits",
+    ),
+    Fault(
+        "two bits counted as one",
+        D_BIT_FLIP,
+        "return 2 * min(width, self.width)",
+        "return min(width, self.width)",
+        "bits",
+    ),
+    Fault(
+        "gamma rounded down",
+        RESPONSE,
+        "threshold = -((-gamma.numerator * SCALE) // gamma.denominator)",
+        "threshold = gamma.numerator * SCALE // gamma.denominator",
+        "mean",
+    ),
+    Fault(
+        "half the flips",
+        RESPONSE,
+        "threshold = -((-gamma.numerator * SCALE) // gamma.denominator)",
+        "threshold = -((-gamma.numerator * SCALE) // gamma.denominator // 2)",
+        "mean",
+    ),
+    Fault(
+        "flips only set bits",
+        ANSWERS,
+        "(memo[place] < threshold) ^ (",
+        "(memo[place] < threshold) | (",
+        "mean",
+    ),
     Fault("no flips", ANSWERS, "draws.flips(metric, round_number)", "[1 << 63] * metric.bits", "mean"),
-    Fault("values always round down", GRIDS, "return below + (alpha * (right - left) >= (right - value) * SCALE)",
-          "return below", "mean"),
-    Fault("the step is the whole range", GRIDS, "return below + (alpha * (right - left) >=",
-          "return below + (alpha * self.points[-1] >=", "fine"),
-    Fault("thresholds beyond high", MEANS, "spread, top = response.high - response.low,",
-          "spread, top = response.high - response.low + 2,", "mean"),
-    Fault("one class for any two histories", LOSS, "memo = min(mechanism.classes, rounds) *", "memo = 1 *", "fine"),
-    Fault("a pair left out of the matching", PATTERNS, "totals.append(sum(weights[row][taken] for taken, row in row_of.items()))",
-          "totals.append(sum(sorted(weights[row][taken] for taken, row in row_of.items())[1:]))", "uneven"),
-    Fault("time of a change hidden too well", LOSS, "decimal((1 - gamma) / gamma).ln()",
-          "decimal((1 - gamma) / gamma).ln() * Decimal('0.999999')", "mean"),
-    Fault("constant device as in one round", LOSS, "constant=upward(mechanism.changed_bits(1) * mechanism.response.epsilon)",
-          "constant=loss_per_round(mechanism, flip)", "mean"),
+    Fault(
+        "values always round down",
+        GRIDS,
+        "return below + (alpha * (right - left) >= (right - value) * SCALE)",
+        "return below",
+        "mean",
+    ),
+    Fault(
+        "the step is the whole range",
+        GRIDS,
+        "return below + (alpha * (right - left) >=",
+        "return below + (alpha * self.points[-1] >=",
+        "fine",
+    ),
+    Fault(
+        "thresholds beyond high",
+        MEANS,
+        "spread, top = response.high - response.low,",
+        "spread, top = response.high - response.low + 2,",
+        "mean",
+    ),
+    Fault(
+        "one class for any two histories",
+        LOSS,
+        "memo = min(mechanism.classes, rounds) *",
+        "memo = 1 *",
+        "fine",
+    ),
+    Fault(
+        "a pair left out of the matching",
+        PATTERNS,
+        "totals.append(sum(weights[row][taken] for taken, row in row_of.items()))",
+        "totals.append(sum(sorted(weights[row][taken] for taken, row in row_of.items())[1:]))",
+        "uneven",
+    ),
+    Fault(
+        "time of a change hidden too well",
+        LOSS,
+        "decimal((1 - gamma) / gamma).ln()",
+        "decimal((1 - gamma) / gamma).ln() * Decimal('0.999999')",
+        "mean",
+    ),
+    Fault(
+        "constant device as in one round",
+        LOSS,
+        "constant=upward(mechanism.changed_bits(1) * mechanism.response.epsilon)",
+        "constant=loss_per_round(mechanism, flip)",
+        "mean",
+    ),
     Fault("joint limit without zeros", JOINT, "return zeros + ones *", "return ones *", "alike"),
-    Fault("gains of unlike counters halved", JOINT, "+ sum(gains, Decimal(0))", "+ sum(gains, Decimal(0)) / 2", "unlike"),
-    Fault("a metric left out of the plan's sum", CARD, "lifetime=compose([loss.lifetime for loss in of_metric.values()])",
-          "lifetime=compose([loss.lifetime for loss in of_metric.values()][1:])", "two"),
-    Fault("one metric less asked in a window", JOINT, "for size, loss in best.items() if size <= asked",
-          "for size, loss in best.items() if size < asked", "sampled"),
-]  # fmt: skip
+    Fault(
+        "gains of unlike counters halved",
+        JOINT,
+        "+ sum(gains, Decimal(0))",
+        "+ sum(gains, Decimal(0)) / 2",
+        "unlike",
+    ),
+    Fault(
+        "a metric left out of the plan's sum",
+        CARD,
+        "lifetime=compose([loss.lifetime for loss in of_metric.values()])",
+        "lifetime=compose([loss.lifetime for loss in of_metric.values()][1:])",
+        "two",
+    ),
+    Fault(
+        "one metric less asked in a window",
+        JOINT,
+        "for size, loss in best.items() if size <= asked",
+        "for size, loss in best.items() if size < asked",
+        "sampled",
+    ),
+]
 
 CHECK = """
 import sys
@@ -132,7 +263,8 @@ def refused(plan: str, fault: Fault | None) -> str:
             path.write_text(source.replace(fault.old, fault.new))
         paths = os.pathsep.join([folder, str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")])
         command = [sys.executable, "-c", CHECK, PLANS[plan], str(PROOFS)]
-        run = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+        environment = {**os.environ, "PYTHONPATH": paths}
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         lines = [line for line in run.stderr.splitlines() if line.strip()]
         return lines[0] if run.returncode else ""
 

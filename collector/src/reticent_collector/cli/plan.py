@@ -137,11 +137,12 @@ def export(path: Path) -> None:
 @click.argument("path", metavar="PLAN", type=input_file)
 @click.option("--rounds", type=click.IntRange(1, 10**9), metavar="N",
               help="Rounds in each of any two histories; a year when left out.")  # fmt: skip
-@click.option("--proofs", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="FOLDER",
-              default="proofs", show_default=True, help="Folder proofs/ of reticent's repository.")  # fmt: skip
+@click.option("--proofs", type=click.Path(path_type=Path), default="proofs", show_default=True, metavar="FOLDER",
+              help="The theorems: folder proofs/ of the repository.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Where the certificate goes; nowhere when left out.")  # fmt: skip
-def certify(path: Path, rounds: int | None, proofs: Path, out: Path | None) -> None:
+@as_json
+def certify(path: Path, rounds: int | None, proofs: Path, out: Path | None, as_json: bool) -> None:
     """
     Write the certificate of PLAN: its integers and figures, and hints from which Coq derives the figures.
 
@@ -157,20 +158,28 @@ def certify(path: Path, rounds: int | None, proofs: Path, out: Path | None) -> N
     certificate = write_certificate(Plan.load(path), rounds)
     if out:
         out.write_text(certificate.text)
-    screen = console(markup=False)
-    for reason in certificate.left_out:
-        screen.print(f"Not certified: {reason}.")
-    if certificate.left_out:
-        found_problems()
+    certified: bool | None = None
+    reasons = list(certificate.left_out)
+    message = f"Certified: Coq derives every figure of {path.name} from the integers its devices use."
     if shutil.which("coqc") is None:
-        screen.print("Not checked: coqc is not installed (Debian: apt-get install coq).")
-        return
-    refused = check_certificate(certificate, proofs)
-    if refused is not None:
-        screen.print(f"Not certified: Coq refuses the certificate.\n{refused}")
+        message = "Not checked: coqc is not installed (Debian: apt-get install coq)."
+    elif not (proofs / "Checker.v").exists():
+        message = (
+            f"Not checked: {proofs} has no theorems; name the folder proofs/ of the repository by --proofs."
+        )
+    elif not reasons:
+        refused = check_certificate(certificate, proofs)
+        certified = refused is None
+        reasons += [f"Coq refuses the certificate: {refused}"] if refused else []
+    if as_json:
+        print_json(
+            {"digest": certificate.digest, "certified": certified and not reasons, "problems": reasons}
+        )
+    else:
+        screen = console(markup=False)
+        screen.print("\n".join(f"Not certified: {reason}" for reason in reasons) or message)
+    if reasons:
         found_problems()
-    screen.print(f"Certified: Coq derives every figure of {path.name} from the integers its devices use.")
-    screen.print(f"  certificate {certificate.digest}", style="dim")
 
 
 def _moved(figures: Mapping[str, tuple[float, float]]) -> str:

@@ -26,7 +26,7 @@ extensions = [
 ]
 
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**.md", "tests/vectors/*.md", "device-js/README.md"]
+include_patterns = ["*.md", "docs/**.md", "tests/vectors/*.md", "device-js/README.md", "proofs/README.md"]
 exclude_patterns = [".*", "build", "dist", "src", "benchmarks", "examples", "docs/generate"]
 nitpicky = True
 suppress_warnings = ["misc.highlighting_failure"]  # SQL with the placeholders of Grafana and dbt

@@ -3,7 +3,7 @@
 
 Compiles `proofs/`, refuses any axiom but the four of Coq's real numbers, checks the certificate of every plan in
 `examples/` and `proofs/plans/`, has `coqchk` check the compiled theorems again, and writes the digests of the checked
-certificates to `device/src/reticent/plan/certified.py`. With --verify that file must not change.
+certificates to `lab/src/reticent_lab/certified.py`. With --verify that file must not change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reticent_lab.certificate import Certificate, certify, check
 
 ROOT = Path(__file__).resolve().parents[1]
 PROOFS = ROOT / "proofs"
-CERTIFIED = ROOT / "device/src/reticent/plan/certified.py"
+CERTIFIED = ROOT / "lab/src/reticent_lab/certified.py"
 AXIOMS = {
     "ClassicalDedekindReals.sig_forall_dec",
     "ClassicalDedekindReals.sig_not_dec",
@@ -89,10 +89,11 @@ def count_lines() -> int:
 
 
 def print_assumptions() -> None:
-    """Every theorem that stands outside a section, asked for its axioms."""
+    """All theorems together, asked for their axioms."""
     modules = " ".join(source.stem for source in sources())
     question = f"From Reticent Require Import {modules}.\n"
-    question += "".join(f"Print Assumptions {name}.\n" for name in sorted(theorems()))
+    question += f"Definition everything := ({', '.join(f'@{name}' for name in sorted(theorems()))}).\n"
+    question += "Print Assumptions everything.\n"
     command = ["coqtop", "-q", "-quiet", "-Q", str(PROOFS), "Reticent"]
     said = subprocess.run(command, input=question, capture_output=True, text=True, check=True)
     if "Error" in said.stdout + said.stderr:

@@ -32,8 +32,8 @@ from reticent.device.answers import answer
 from reticent.errors import ReticentError
 from reticent.mechanisms import COHORTS, MECHANISMS, SCALE, Flip, Mechanism, whole_if_possible
 from reticent.plan import Answers, Metric, Plan, PrivacyCard, privacy_card
-from reticent.plan.certified import CERTIFIED
 from reticent.privacy import joint_limit_prices, loss_of_window
+from reticent_lab.certified import CERTIFIED
 
 _UNIT = 1 << 128
 _SIZE = 8  # vectors of a metric, and rounds of each

@@ -15,7 +15,7 @@ INSTALL := --group dev --editable device --editable 'collector[arrow,postgres]' 
 # The tests start Python hundreds of times and pytest rewrites their assertions: both are compiled once.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test $(HOUSES:%=test-%) test-device-js browser compiled-tests lint docs docs-links reproduce bench bench-peers scale soak test-minimal lock-minimal test-versions audit-dependencies release-check clean
+.PHONY: demo test $(HOUSES:%=test-%) test-device-js browser compiled-tests proofs coq lint docs docs-links reproduce bench bench-peers scale soak test-minimal lock-minimal test-versions audit-dependencies release-check clean
 
 demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: truth beside estimates
 	@$(BIN)/reticent demo $(ARGS)
@@ -39,6 +39,14 @@ browser:  # the dashboard is tested in a real Chromium; without one those tests 
 
 compiled-tests: $(READY)  # once, beside the linter, instead of by each worker; the run itself tells of errors
 	@$(BIN)/pytest --collect-only -qq $(ARGS) >/dev/null 2>&1 || true
+
+proofs: $(READY) coq  ## the theorems and the certificates of the example plans, checked by Coq; ARGS=--verify in CI
+	@$(BIN)/python tools/check_proofs.py $(ARGS)
+
+coq:
+	@command -v coqc >/dev/null 2>&1 || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing Coq ..." && \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends coq >/dev/null; } || true
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ const STYLE = [
   "th,td{text-align:left;padding:.1rem .8rem .1rem 0}",
 ].join("");
 
-/** A loss for people: rounded up to four digits, never down. @param {number} loss */
+/** A loss for people: rounded up to four digits, to within 1e-15 of the loss. @param {number} loss */
 export function printed(loss) {
   if (loss === Infinity) return "infinite";
   if (loss === 0) return "0.0";

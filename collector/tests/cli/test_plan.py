@@ -106,6 +106,16 @@ def test_a_sampled_plan_has_a_loss_per_window(tmp_path: Path) -> None:
     assert "Sampled answers, one report in 7d: 3.0 in a window, 162 any two histories" in remembered
 
 
+def test_certified_is_said_of_certified_plans_only(tmp_path: Path) -> None:
+    certified = "Certified: proofs/ derives every loss above"
+    assert certified in run("plan", "check", "examples/plan.toml").output
+    assert certified not in run("plan", "check", "examples/plan.toml", "--rounds", 7).output
+    changed = Path("examples/plan.toml").read_text().replace("flip = 0.2", "flip = 0.1", 1)
+    _, answer = check(tmp_path, changed)
+    assert answer["certified"] is False
+    assert certified not in run("plan", "check", tmp_path / "plan.toml").output
+
+
 def test_the_half_width_is_that_of_the_worst_value(tmp_path: Path) -> None:
     _, answer = check(tmp_path, f"{HEAD}[metrics.app]\n{COUNTER}", "--devices", 1_000_000)
     spread = 21600 / 0.6 / mpmath.tanh(0.5)

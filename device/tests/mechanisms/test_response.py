@@ -88,6 +88,28 @@ def test_the_low_threshold_agrees_on_a_dense_list(epsilons, exponential_bounds):
             assert low == int(mpmath.ceil(mpmath.mpf(2) ** 64 / (odds + 1)))
 
 
+def aimed(low: int) -> str:
+    """An epsilon as long as a plan may write it, just below ln((2⁶⁴ - low)/low): its threshold is `low` + 1."""
+    with mpmath.workdps(90):
+        text = mpmath.nstr(mpmath.log(mpmath.mpf(SCALE - low) / low), 80, strip_zeros=False)
+    return text[:64]
+
+
+def is_not_too_small(low: int, epsilon: str) -> bool:
+    with mpmath.workdps(90):
+        needed = mpmath.mpf(SCALE) / (mpmath.exp(mpmath.mpf(epsilon)) + 1)
+        return bool(needed <= low < needed + 2)
+
+
+def test_the_low_threshold_is_not_too_small_where_epsilon_is_aimed_at_it():
+    """The last of 60 digits decides, so every step of the arithmetic has to err on the private side."""
+    found = "1.00000000000000023542606150590590467827319588064618737437356662"
+    for epsilon in [found, *(aimed(4961093570831980000 + number) for number in range(400))]:
+        low = RandomizedResponse(epsilon).low
+        assert is_not_too_small(low, epsilon)
+        assert not is_not_too_small(low - 1, epsilon)
+
+
 @given(st.fractions(0, Fraction(49, 100)))
 def test_the_threshold_of_a_flip_is_the_least_integer_not_below(probability):
     threshold = Flip(probability).threshold

@@ -8,7 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, Losses
+from reticent.device.prf import encode
+from reticent.mechanisms import Grid, OneBitMean
+from reticent.privacy import (
+    CLAIMS,
+    MEANING,
+    NOT_COVERED,
+    Losses,
+    joint_limit_loss,
+    loss_by_width,
+    loss_of_any_histories,
+    loss_of_constant_device,
+    loss_of_moved_change,
+    loss_of_window,
+    loss_per_round,
+)
 
 ROOT = Path(__file__).parents[3]
 OLD = re.compile(
@@ -42,6 +56,29 @@ def test_a_claim_is_proved_by_a_test_that_exists(claim):
     for test in claim.tests:
         path, name = test.split("::")
         assert f"def {name}(" in (ROOT / path).read_text()
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.id)
+def test_a_claim_is_proved_by_theorems_that_exist(claim):
+    assert claim.theorems or claim.id == "tracking", "which is a matter of counting, and only tested"
+    for theorem in claim.theorems:
+        path, name = theorem.split("::")
+        assert re.search(rf"^ *Theorem {name}\b", (ROOT / path).read_text(), re.MULTILINE)
+
+
+DOCSTRINGS = [loss_per_round, loss_of_constant_device, loss_by_width, loss_of_moved_change, loss_of_any_histories,
+              joint_limit_loss, loss_of_window, Grid.cell, OneBitMean, encode]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", DOCSTRINGS, ids=lambda function: function.__name__)
+def test_a_docstring_names_theorems_that_exist(function):
+    names = re.findall(
+        r"theorems? `(\w+)`(?: and `(\w+)`)?", re.sub(r"\s+", " ", function.__doc__), re.IGNORECASE
+    )
+    proofs = "".join(path.read_text() for path in (ROOT / "proofs").glob("*.v"))
+    assert names
+    for name in filter(None, (name for pair in names for name in pair)):
+        assert re.search(rf"^ *Theorem {name}\b", proofs, re.MULTILINE), name
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.id)

@@ -1,7 +1,8 @@
-"""`reticent plan check`, `diff` and `export`: a plan before it ships."""
+"""`reticent plan check`, `diff`, `export` and `certify`: a plan before it ships."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -43,9 +44,9 @@ POOR = 0.05
 """A half-width above this part of the range suggests another design."""
 
 
-@click.group(cls=VerbGroup, short_help="Check, compare or export plans.")
+@click.group(cls=VerbGroup, short_help="Check, compare, export or certify plans.")
 def plan() -> None:
-    """Check a plan before it ships, compare two versions, or write one for other devices."""
+    """Check a plan before it ships, compare two versions, write one for other devices, or certify its figures."""
 
 
 @plan.command(short_help="Show problems, privacy loss and accuracy of a plan.")
@@ -71,6 +72,8 @@ def check(
 
     Exit code 3 when the plan breaks a rule; warnings alone leave it at 0.
     """
+    from reticent_collector.plans.certificate import is_certified
+
     plan: Plan | None = None
     try:
         plan = Plan.load(path)
@@ -82,7 +85,7 @@ def check(
     card = privacy_card(plan, rounds) if plan else None
     answer: dict[str, Any] = {"metrics": {}, "groups": {}, "loss": None}
     if plan and card:
-        answer = _answer(plan, card, devices, confidence)
+        answer = _answer(plan, card, devices, confidence, is_certified(plan, rounds))
     if as_json:
         print_json({**answer, "problems": [problem.to_dict() for problem in problems]})
     else:
@@ -146,6 +149,55 @@ def export(path: Path) -> None:
     print_json(export_plan(Plan.load(path)))
 
 
+@plan.command(short_help="Write a certificate of a plan's figures, and check it with Coq.")
+@click.argument("path", metavar="PLAN", type=input_file)
+@click.option("--rounds", type=click.IntRange(1, 10**9), metavar="N",
+              help="Rounds in each of any two histories; a year when left out.")  # fmt: skip
+@click.option("--proofs", type=click.Path(path_type=Path), default="proofs", show_default=True, metavar="FOLDER",
+              help="The theorems: folder proofs/ of the repository.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Where the certificate goes; nowhere when left out.")  # fmt: skip
+@as_json
+def certify(path: Path, rounds: int | None, proofs: Path, out: Path | None, as_json: bool) -> None:
+    """
+    Write the certificate of PLAN: its integers and figures, and hints from which Coq derives the figures.
+
+    \b
+    Example:
+      reticent plan certify examples/plan.toml --out certificate.v
+
+    Where coqc is installed, the certificate is checked. Exit code 3 when a figure is not certified.
+    """
+    from reticent_collector.plans.certificate import certify as write_certificate
+    from reticent_collector.plans.certificate import check as check_certificate
+
+    certificate = write_certificate(Plan.load(path), rounds)
+    if out:
+        out.write_text(certificate.text)
+    certified: bool | None = None
+    reasons = list(certificate.left_out)
+    message = f"Certified: Coq derives every figure of {path.name} from the integers its devices use."
+    if shutil.which("coqc") is None:
+        message = "Not checked: coqc is not installed (Debian: apt-get install coq)."
+    elif not (proofs / "Checker.v").exists():
+        message = (
+            f"Not checked: {proofs} has no theorems; name the folder proofs/ of the repository by --proofs."
+        )
+    elif not reasons:
+        refused = check_certificate(certificate, proofs)
+        certified = refused is None
+        reasons += [f"Coq refuses the certificate: {refused}"] if refused else []
+    if as_json:
+        print_json(
+            {"digest": certificate.digest, "certified": certified and not reasons, "problems": reasons}
+        )
+    else:
+        screen = console(markup=False)
+        screen.print("\n".join(f"Not certified: {reason}" for reason in reasons) or message)
+    if reasons:
+        found_problems()
+
+
 def _moved(figures: Mapping[str, tuple[float, float]]) -> str:
     return ", ".join(
         f"{CLAIMS[name].title} {printed(before)} → {printed(after)}"
@@ -153,7 +205,9 @@ def _moved(figures: Mapping[str, tuple[float, float]]) -> str:
     )
 
 
-def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> dict[str, Any]:
+def _answer(
+    plan: Plan, card: PrivacyCard, devices: int, confidence: float, certified: bool
+) -> dict[str, Any]:
     metrics = {}
     for metric in plan.metrics:
         other, rival = metric.mechanism.alternative, None
@@ -173,6 +227,7 @@ def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> d
         "loss": _loss(plan, card.loss),
         "windows": card.windows,
         "tracking": asdict(plan_tracking(plan, devices)),
+        "certified": certified,
     }
 
 
@@ -224,6 +279,8 @@ def _print_card(screen: Console, plan: Plan, card: PrivacyCard, answer: Mapping[
         "\n".join(["", MEANING, *scopes, NOT_COVERED, "See docs/explanation/not-protected.md."]), style="dim"
     )
     screen.print(f"\n{tracked}\n{_otherwise(plan, card)}")
+    if answer["certified"]:
+        screen.print("Certified: proofs/ derives every loss above from the integers that a device uses.")
 
 
 def _otherwise(plan: Plan, card: PrivacyCard) -> str:

@@ -34,7 +34,7 @@ VERBS = {
     "export": Verb("reticent-collector", "Write estimates as a table."),
     "ingest": Verb("reticent-collector", "Take reports from a file or a pipe."),
     "keys": Verb("reticent-collector", "Create, list or revoke the keys of a collector."),
-    "plan": Verb("reticent-collector", "Check, compare or export plans."),
+    "plan": Verb("reticent-collector", "Check, compare, export or certify plans."),
     "relay": Verb("reticent-collector", "Take reports for a collector elsewhere, and hide their senders."),
     "rounds": Verb("reticent-collector", "List the rounds of a store, or seal them."),
     "serve": Verb("reticent-collector", "Take reports, seal rounds, show estimates."),

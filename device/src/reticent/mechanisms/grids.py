@@ -65,8 +65,9 @@ class Grid:
 
             alpha · (R - L)  ≥  (R - value) · 2⁶⁴,
 
-        which happens for a share (value - L)/(R - L) of all alphas: unbiased for integers and reals.
-        The same alpha serves every pair of neighbours, so a device that drifts by little keeps its cell.
+        which happens for ⌊(value - L)/(R - L) · 2⁶⁴⌋ of the 2⁶⁴ alphas: the mean of the rounded value is at most
+        the value, and less than (R - L)/2⁶⁴ below it (theorem `rounding_is_nearly_unbiased`). The same
+        alpha serves every pair of neighbours, so a device that drifts by little keeps its cell.
 
         >>> Grid.even(100).cell(30, alpha=0), Grid.even(100).cell(30, alpha=2**64 - 1)
         (0, 1)

@@ -26,7 +26,13 @@ class OneBitMean(Mechanism):
         1 / (e^ε + 1)  +  (x / m) · (e^ε - 1) / (e^ε + 1)          (Eq. 1)
 
     which is ε-LDP (Lemma 1). The value is first rounded to a point of `grid` by the device's own alpha
-    (which leaves Eq. 1 true over alphas, Theorem 3); the bit is then drawn once per point and kept.
+    (Theorem 3); the bit is then drawn once per point and kept. Over alphas the chance of a 1 is never above
+    Eq. 1 with the integer thresholds at 0 and m, and less than 2/2⁶⁴ below it (theorem
+    `one_bit_mean_over_alphas`).
+
+    It is never above because alphas that round up are counted down (`Grid.cell`) and the thresholds of inner
+    points are rounded down. The proof of `joint_limit_loss` needs this: rounded to the nearest or up, a value
+    could weigh more than its part of the limit.
 
     >>> day = OneBitMean(epsilon=1.0, max_value=86_400)
     >>> [round(day.probability_of_one(x), 4) for x in (0, 43_200, 86_400)]

@@ -7,7 +7,7 @@ a coin is compared with an integer in units of 2⁻⁶⁴, rounded to the privat
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -22,6 +22,7 @@ Number = int | float | str | Decimal | Fraction
 
 _DIGITS = Context(prec=60)
 _CEILING = Context(prec=60, rounding=ROUND_CEILING)
+_FLOOR = Context(prec=60, rounding=ROUND_FLOOR)
 
 
 def exact(number: Number, name: str = "number") -> Fraction:
@@ -59,6 +60,12 @@ def exponential(exponent: Fraction) -> Decimal:
     return _DIGITS.exp(quotient)
 
 
+def _exponential_below(exponent: Fraction) -> Decimal:
+    """A number that is not above e^exponent: `Context.exp` rounds to the nearest, whatever its rounding mode."""
+    quotient = _FLOOR.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
+    return _FLOOR.next_minus(_FLOOR.exp(quotient))
+
+
 @frozen()
 class RandomizedResponse:
     """
@@ -70,8 +77,8 @@ class RandomizedResponse:
         low = ⌈2⁶⁴ / (e^ε + 1)⌉,      high = 2⁶⁴ - low,
 
     so high/low ≤ e^ε exactly and the answer is ε-LDP with no floating point anywhere. The chance of a lie is
-    rounded up; e^ε is irrational for every rational ε > 0 (Lindemann), so the ceiling is never a close call
-    within the 40 digits to spare.
+    rounded up: every step of the arithmetic errs towards a larger `low`, so it is never too small, and at most
+    one too large for an epsilon that is aimed at an integer with the last of its 64 characters.
 
     >>> coin = RandomizedResponse(1)
     >>> coin.low, coin.high
@@ -86,8 +93,8 @@ class RandomizedResponse:
         parameter = exact(epsilon, "epsilon")
         if not 0 < parameter <= 40:
             raise ParameterError("epsilon", "a number > 0 and <= 40", epsilon)
-        share = _CEILING.divide(Decimal(SCALE), _CEILING.add(exponential(parameter), Decimal(1)))
-        low = int(share.to_integral_value(rounding=ROUND_CEILING))
+        odds = _FLOOR.add(_exponential_below(parameter), Decimal(1))
+        low = int(_CEILING.divide(Decimal(SCALE), odds).to_integral_value(rounding=ROUND_CEILING))
         if low >= SCALE - low:
             raise ParameterError("epsilon", "a number above 2^-62", epsilon)
         freeze(self, epsilon=parameter, low=low, high=SCALE - low)
@@ -136,7 +143,8 @@ class Channel:
     From a truth between 0 and 1 to the share of ones the collector sees, and back.
 
     A fleet whose mean truth is *x* shows a share low + x · (high - low) of ones. The estimator inverts the same
-    two rationals the devices used, so it is unbiased to the last bit.
+    two rationals the devices used; it is unbiased up to the 2/2⁶⁴ by which whole alphas and thresholds fall short
+    of Eq. 1, and the rounding of floats.
 
     >>> seen = Flip(0).channel(RandomizedResponse(1))
     >>> round(seen.truth(seen.share(0.25)), 12)

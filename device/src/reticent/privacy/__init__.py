@@ -26,7 +26,12 @@ from reticent import imported_when_used
 
 if TYPE_CHECKING:
     from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED, Claim
-    from reticent.privacy.joint import joint_limit_loss, loss_of_window, paper_joint_limit_loss
+    from reticent.privacy.joint import (
+        joint_limit_loss,
+        joint_limit_prices,
+        loss_of_window,
+        paper_joint_limit_loss,
+    )
     from reticent.privacy.loss import (
         YEAR,
         Losses,
@@ -62,6 +67,7 @@ __all__ = [
     "compose",
     "decimal",
     "joint_limit_loss",
+    "joint_limit_prices",
     "lifetime_loss",
     "loss_by_width",
     "loss_of_any_histories",
@@ -82,7 +88,7 @@ __getattr__ = imported_when_used(
     "reticent.privacy",
     {
         "claims": "CLAIMS MEANING NOT_COVERED Claim",
-        "joint": "joint_limit_loss loss_of_window paper_joint_limit_loss",
+        "joint": "joint_limit_loss joint_limit_prices loss_of_window paper_joint_limit_loss",
         "loss": "YEAR Losses SwitchLoss change_odds loss_of_any_histories loss_of_constant_device"
         " loss_of_moved_change loss_of_switch loss_per_round losses",
         "patterns": "LARGEST_ASSIGNMENT best_assignments lifetime_loss loss_by_width pattern",

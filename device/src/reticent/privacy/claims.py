@@ -1,5 +1,5 @@
 """
-The privacy claims: whom each compares, over what, the observer, what is not covered, and its tests.
+The privacy claims: whom each compares, over what, the observer, what is not covered, its tests and its theorems.
 
 Every sentence about privacy that this package prints comes from here, and the documentation quotes it word for
 word.
@@ -35,6 +35,7 @@ class Claim:
     not_covered: str
     tight: bool  #: Whether some pair attains the figure of a metric, up to the 2^-60 of integer thresholds
     tests: list[str]  #: Tests that compute the truth over all pairs by exact enumeration, as path::name
+    theorems: list[str]  #: Theorems that prove it for every plan, as path::name; none where it is only tested
 
     def scope(self, time: str = "") -> str:
         """
@@ -67,6 +68,7 @@ observer = "one round"
 not_covered = "a second round: it is answered from the same memory, and the loss grows beyond this figure"
 tight = true
 tests = ["device/tests/laws/test_plans.py::test_one_round"]
+theorems = ["proofs/Claims.v::one_round"]
 
 [constant]
 title = "constant device"
@@ -79,6 +81,7 @@ observer = "all rounds, and knows that they are one device's"
 not_covered = "a device that changes, compared with anybody"
 tight = true
 tests = ["device/tests/laws/test_plans.py::test_constant_devices"]
+theorems = ["proofs/Claims.v::constant_device_forever"]
 
 [lifetime]
 title = "same pattern"
@@ -93,6 +96,7 @@ devices whose rounded values repeat in different patterns, even if both change i
 rounding may join two values of one device and separate those of the other"""
 tight = true
 tests = ["device/tests/laws/test_plans.py::test_same_pattern"]
+theorems = ["proofs/Patterns.v::lifetime_loss_of_mean", "proofs/Claims.v::same_pattern_histogram"]
 
 [change_per_round]
 title = "change moved by one round"
@@ -105,6 +109,7 @@ observer = "all rounds, and knows that they are one device's; may know the remem
 not_covered = "whether there was a change at all; a change moved by several rounds loses this for each"
 tight = true
 tests = ["device/tests/laws/test_plans.py::test_a_change_moved_by_one_round"]
+theorems = ["proofs/Claims.v::moved_change"]
 
 [any_history]
 title = "any two histories"
@@ -115,6 +120,7 @@ observer = "all rounds, and knows that they are one device's"
 not_covered = "a new memory within that time (forget, or other privacy parameters), whose loss adds"
 tight = false
 tests = ["device/tests/laws/test_plans.py::test_any_two_histories"]
+theorems = ["proofs/Claims.v::any_two_histories"]
 
 [window]
 title = "one window"
@@ -130,6 +136,7 @@ tests = [
   "device/tests/laws/test_windows.py::test_one_window",
   "device/tests/laws/test_windows.py::test_two_windows",
 ]
+theorems = ["proofs/Windows.v::loss_of_sampled_plan"]
 
 [spent]
 title = "loss so far"
@@ -142,6 +149,7 @@ observer = "all rounds, and knows that they are one device's; may know the round
 not_covered = "devices whose rounded values repeat in different patterns"
 tight = true
 tests = ["device/tests/laws/test_same_pattern.py::test_means_by_width"]
+theorems = ["proofs/Patterns.v::loss_by_width_of_mean", "proofs/Claims.v::same_pattern_histogram"]
 
 [answered]
 title = "windows answered"
@@ -154,6 +162,7 @@ observer = "all rounds, and knows that they are one device's"
 not_covered = "answers that were remembered under another version, whose loss adds"
 tight = true
 tests = ["device/tests/laws/test_sampled_windows.py::test_two_windows_lose_twice_epsilon_over_all_histories"]
+theorems = ["proofs/Windows.v::loss_of_windows"]
 
 [tracking]
 title = "matched"
@@ -171,6 +180,7 @@ tests = [
   "collector/tests/plans/test_tracking.py::test_no_population_is_matched_more_often",
   "collector/tests/plans/test_tracking.py::test_no_matcher_of_all_reports_finds_more",
 ]
+theorems = []
 '''
 
 CLAIMS: Mapping[str, Claim] = {name: Claim(name, **fields) for name, fields in tomllib.loads(_TOML).items()}

@@ -48,11 +48,13 @@ def joint_limit_loss(
         (λ + μ) M + Σ_i max( max_x ln(1 + (x/m_i)(e^τ_i-1)) - λx,   max_y -ln(1 - (y/m_i)(1-e^-τ_i)) - μy )
 
     is not below the truth; good prices are searched for. Both prices 0 give Σ τ_i, so it never exceeds that.
+    Theorems `joint_bound_of_alike` and `joint_bound_of_unlike` of proofs/.
 
-    Conditions: alphas, memos and flips are independent between counters, and the limit is enforced on the
-    device. Observer: sees all counters of the round (or rounds), not the alphas: *given* alphas, rounded
-    values need not keep the limit. Not covered: vectors that change over rounds; for those losses add over
-    counters and over their changes.
+    Conditions: alphas, memos and flips are independent between counters, the limit is enforced on the device, and
+    alphas and inner thresholds are rounded down, so that a value never weighs more than Eq. 1 (`OneBitMean`).
+    Observer: sees all counters of the round (or rounds), not the alphas: *given* alphas, rounded values need not
+    keep the limit. Not covered: vectors that change over rounds; for those losses add over counters and over
+    their changes.
 
     >>> from reticent.mechanisms import OneBitMean
     >>> apps = [OneBitMean(1, 21_600)] * 10
@@ -76,6 +78,18 @@ def joint_limit_loss(
     else:
         loss = _lagrangian([_Counter(*pair) for pair in zip(ranges, taus, strict=True)], limit)
     return min(upward(loss), upward(sum((mechanism.epsilon for mechanism in mechanisms), Fraction(0))))
+
+
+def joint_limit_prices(
+    mechanisms: Sequence[Mechanism], flips: Sequence[Flip], max_total: Number, *, rounds: OneOrAllRounds = "one"
+) -> tuple[Fraction, Fraction]:
+    """The prices λ and μ of `joint_limit_loss` for unlike counters: what a certificate of its figure needs."""
+    counters = [
+        _Counter(Fraction(mechanism.max_value), _single_loss(mechanism, flip, rounds))
+        for mechanism, flip in zip(mechanisms, flips, strict=True)
+    ]
+    one, zero = _best_prices(counters, exact(max_total, "max_total"))
+    return Fraction(one), Fraction(zero)
 
 
 @precise
@@ -137,12 +151,17 @@ class _Counter:
 @precise
 def _lagrangian(counters: Sequence[_Counter], limit: Fraction) -> Decimal:
     """The bound at the best prices found; any prices give a bound, so the search need not be exact."""
-    size = decimal(limit)
+    return _bound_at(counters, limit, _best_prices(counters, limit))
 
-    def bound(one: Decimal, zero: Decimal) -> Decimal:
-        gains = (max(counter.best_one(one, limit), counter.best_zero(zero, limit)) for counter in counters)
-        return (one + zero) * size + sum(gains, Decimal(0))
 
+@precise
+def _bound_at(counters: Sequence[_Counter], limit: Fraction, prices: tuple[Decimal, Decimal]) -> Decimal:
+    one, zero = prices
+    gains = (max(counter.best_one(one, limit), counter.best_zero(zero, limit)) for counter in counters)
+    return (one + zero) * decimal(limit) + sum(gains, Decimal(0))
+
+
+def _best_prices(counters: Sequence[_Counter], limit: Fraction) -> tuple[Decimal, Decimal]:
     def rough(one: float, zero: float) -> float:
         """The bound in floating point, for the search."""
         gains = []
@@ -162,7 +181,8 @@ def _lagrangian(counters: Sequence[_Counter], limit: Fraction) -> Decimal:
     highest = max(slope for slope, _, _ in sketch)
     one = _lowest(lambda price: rough(price, _lowest(lambda other: rough(price, other), highest)), highest)
     zero = _lowest(lambda price: rough(one, price), highest)
-    return min(bound(Decimal(one), Decimal(zero)), bound(Decimal(0), Decimal(0)))
+    found, free = (Decimal(one), Decimal(zero)), (Decimal(0), Decimal(0))
+    return min(found, free, key=lambda prices: _bound_at(counters, limit, prices))
 
 
 def _lowest(function: Callable[[float], float], highest: float) -> float:
@@ -200,6 +220,7 @@ def loss_of_window(
     without flips, whose loss is `loss_per_round`, or `joint_limit_loss` for the members of a group. Attained,
     by histories that hold the worst values throughout, where counters of a group are alike. V windows have
     independent draws and lose V times as much, also attained.
+    Theorems `loss_of_sampled_plan` and `loss_of_windows` of proofs/.
 
     For a group of unlike counters with many subsets, a subset counts as the lesser of its sum of ε and the
     whole group's figure, neither of which is below the truth.

@@ -29,6 +29,7 @@ def loss_per_round(mechanism: Mechanism, flip: Flip) -> float:
 
     and two values change the law of one bit (mean, Hadamard, dBitFlip with d = 1) or of two (dBitFlip with
     d ≥ 2), hence ε' = h' or 2h'. Attained: by the values 0 and m of a mean, by two of the d buckets.
+    Theorem `one_round` of proofs/.
 
     Observer: sees this round only, and the cohort; not the device's alpha, memo or other rounds. Not covered:
     a second round. The memo is the same in both, so losses add up to `loss_of_constant_device` for a value
@@ -54,6 +55,7 @@ def loss_of_constant_device(mechanism: Mechanism, flip: Flip, rounds: int) -> fl
     and one or two independent bits differ, as in `loss_per_round`. It grows with T from ε' to h (or 2h) and
     never beyond: all rounds are noisy copies of one remembered answer. Attained, by the answer that is the
     same in every round. Without flips it is h (or 2h) from the first round on.
+    Theorems `constant_device` and `constant_device_forever` of proofs/.
 
     Observer: sees all T rounds and knows they are one device's (the ids of a report do not say so, a network
     might). Not covered: a device that changes, compared with anybody: `loss_by_width`, `loss_of_switch`,
@@ -79,6 +81,7 @@ def loss_of_moved_change(mechanism: Mechanism, flip: Flip, rounds: int = 1) -> f
     rounds, and any memo. Every sequence of answers then has probabilities that differ by a factor of at most
     e^(δ·d·Λ), with d the answer bits per report: each round in question can show d bits the other way. In
     particular a change that came δ rounds earlier or later. The paper prints δ·ln(1/γ), which is larger.
+    Theorem `moved_change` of proofs/.
     Attained exactly given a memo whose answers differ in all d bits; averaged over memos it is approached as
     the rounds before and after the change grow, so no smaller figure would do.
 
@@ -198,11 +201,11 @@ def loss_of_any_histories(mechanism: Mechanism, flip: Flip, rounds: int) -> floa
 
     Proof, for a device U against a device V and one answer bit; bits are independent given the classes.
     Whatever U remembers, each answer shows the remembered bit with probability 1-γ or its opposite with γ,
-    so no sequence of R answers is likelier than (1-γ)^R. For V, take any alpha, and let it use its classes
-    T_1, …, T_w times, w ≤ min(c, R). With probability at least 1/(e^h + 1) each, independently, every class
-    remembers the bit that most of its answers show, and then at most ⌊T_a/2⌋ of them are flips: the
-    sequence has probability at least (e^h + 1)^-w · (1-γ)^R · e^(-Λ Σ⌊T_a/2⌋), and Σ⌊T_a/2⌋ ≤ ⌊R/2⌋. This
-    holds for every alpha of V, hence on average. The second bound takes γ^R as the least there can be.
+    so no sequence of R answers is likelier than (1-γ)^R. For V, take any alpha, and let it use w ≤ min(c, R)
+    classes. With probability at least (e^h + 1)^-w all of them remember the same bit, the one that most of the
+    R answers show, and then at most ⌊R/2⌋ answers are flips: the sequence has probability at least
+    (e^h + 1)^-w · (1-γ)^R · e^(-Λ⌊R/2⌋). This holds for every alpha of V, hence on average. The second bound
+    takes γ^R as the least there can be. Theorem `any_two_histories` of proofs/.
 
     An upper bound, not attained in general; on a grid of one step its rate of Λ/2 per round is the right one.
     Several metrics add up, with a joint limit or without: the bound holds for whatever values are left after

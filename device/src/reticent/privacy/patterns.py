@@ -58,6 +58,8 @@ def loss_by_width(mechanism: Mechanism, width: int) -> float:
     dBitFlip: each device visits each of its d buckets at most once in a pattern and each visit changes one
     bit, hence 2h·min(w, d) for d ≥ 2 and h·min(w, 2) for d = 1. Hadamard: ε·w, w ≤ 2.
 
+    Theorems `loss_by_width_of_mean` and `loss_by_width_of_histogram` of proofs/; a certificate checks the matching.
+
     Observer: sees all rounds of both, linked, and knows both rounded sequences. Not covered: devices with
     different patterns. Without flips their loss is infinite (a device that never changes can never show a
     change); with flips see `loss_of_switch` and `loss_of_any_histories`. Nor does a fixed pair of *values*

@@ -59,10 +59,11 @@ def _at_least(exact: Fraction) -> float:
 @precise
 def printed(loss: float, digits: int = 4) -> str:
     """
-    A loss for people, rounded up to `digits` significant digits and never down.
+    A loss for people, rounded up to `digits` significant digits, to within 1e-15 of the loss.
 
     A float here was itself rounded up from the loss it stands for (ε = 0.3 is 0.30000000000000004), by at most
-    a few units in its last place: so far, 1e-15 of it, it is taken back first.
+    a few units in its last place: so far, 1e-15 of it, it is taken back first. A loss that exceeds a short figure
+    by less than that is printed as that figure: 1.0000000000000005 as 1.0.
 
     >>> [printed(loss) for loss in (0.569441, 2.0, 1014.6, 12_345.1, math.inf)]
     ['0.5695', '2.0', '1,015', '12,346', 'infinite']

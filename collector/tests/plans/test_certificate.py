@@ -1,0 +1,70 @@
+"""Certificates say what a plan's integers and figures are; only those that Coq has checked count as certified."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reticent.mechanisms import Flip
+from reticent.plan import Plan, privacy_card
+from reticent_collector.plans.certificate import certify, check, is_certified
+
+ROOT = Path(__file__).parents[3]
+PLANS = sorted([*(ROOT / "examples").glob("*.toml"), *(ROOT / "proofs/plans").glob("*.toml")])
+SAVES = """
+[plan]
+name = "saves"
+version = 1
+round = "1d"
+[metrics.saves]
+kind = "mean"
+max_value = 20
+epsilon = 1.0
+flip = 0.2
+"""
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_the_example_plans_are_certified(path):
+    """If this fails, integers, figures or answers have changed: run make proofs and commit the new digests."""
+    assert is_certified(Plan.load(path))
+
+
+def test_another_plan_of_the_same_name_is_not_certified():
+    plan = Plan.load(ROOT / "examples/plan.toml")
+    metric = replace(plan.metrics[0], flip=Flip(plan.metrics[0].flip.probability / 2))
+    assert not is_certified(replace(plan, metrics=(metric, *plan.metrics[1:])))
+    assert not is_certified(plan, rounds=7)
+    assert not is_certified(replace(plan, version=plan.version + 1))
+    assert not is_certified(Plan.from_toml(SAVES))
+
+
+def test_a_certificate_holds_the_integers_and_the_exact_figures():
+    plan = Plan.from_toml(SAVES)
+    text, card = certify(plan).text, privacy_card(plan)
+    for integer in (*plan.metrics[0].mechanism.cell_thresholds, plan.metrics[0].flip.threshold):
+        assert str(integer) in text
+    for figure in (card.round, card.constant, card.lifetime, card.change_per_round, card.any_history):
+        numerator, denominator = figure.as_integer_ratio()
+        assert f"({numerator} # {denominator})" in text
+
+
+def test_what_has_no_theorem_is_said():
+    text = (ROOT / "proofs/plans/sampled-group.toml").read_text()
+    unlike = Plan.from_toml(text.replace("max_value = 21600", "max_value = 10800", 1))
+    assert certify(unlike).left_out == (
+        "group screen: unlike counters of a sampled plan have no certificate",
+    )
+
+
+@pytest.mark.skipif(shutil.which("coqc") is None, reason="coqc is not installed; make proofs brings it")
+@pytest.mark.soak
+def test_coq_accepts_a_certificate_and_refuses_a_smaller_figure():
+    certificate = certify(Plan.from_toml(SAVES))
+    assert check(certificate, ROOT / "proofs") is None
+    smaller = re.sub(r"lifetime := \(\d+ # \d+\)", "lifetime := (3 # 2)", certificate.text, count=1)
+    assert "Error" in str(check(replace(certificate, text=smaller), ROOT / "proofs"))

@@ -1,0 +1,333 @@
+(** * Finite probability: programs that draw 64-bit words
+
+    No measure theory: the chance of an event is a finite sum, a whole number over a power of 2^64
+    ([chance_is_a_count]), and a loss is what the paper and CLAIMS say ([loss_means]).                            *)
+
+From Coq Require Import Reals ZArith List Lia Lra Psatz.
+From Reticent Require Import Definitions.
+Import ListNotations.
+Open Scope R_scope.
+
+Lemma SCALE_positive : (0 < SCALE)%Z.
+Proof. reflexivity. Qed.
+Global Opaque SCALE.
+
+Lemma Z_words : Z.of_nat words = SCALE.
+Proof. exact (proj2_sig number_of_words). Qed.
+
+Lemma IZR_SCALE_positive : 0 < IZR SCALE.
+Proof. apply IZR_lt, SCALE_positive. Qed.
+
+Global Hint Resolve SCALE_positive IZR_SCALE_positive : core.
+
+(** ** Sums over words *)
+
+Lemma sum_below_ext n f g :
+  (forall u, (0 <= u < Z.of_nat n)%Z -> f u = g u) -> sum_below n f = sum_below n g.
+Proof.
+  induction n as [|n IH]; intros H; simpl; [reflexivity|].
+  rewrite IH, H; [reflexivity | lia | intros; apply H; lia].
+Qed.
+
+Lemma sum_below_le n f g :
+  (forall u, (0 <= u < Z.of_nat n)%Z -> f u <= g u) -> sum_below n f <= sum_below n g.
+Proof.
+  induction n as [|n IH]; intros H; simpl; [lra|].
+  apply Rplus_le_compat; [apply IH; intros; apply H | apply H]; lia.
+Qed.
+
+Lemma sum_below_plus n f g : sum_below n (fun u => f u + g u) = sum_below n f + sum_below n g.
+Proof. induction n as [|n IH]; simpl; [lra | rewrite IH; lra]. Qed.
+
+Lemma sum_below_scal n c f : sum_below n (fun u => c * f u) = c * sum_below n f.
+Proof. induction n as [|n IH]; simpl; [lra | rewrite IH; lra]. Qed.
+
+Lemma sum_below_const n c : sum_below n (fun _ => c) = INR n * c.
+Proof. induction n as [|n IH]; [simpl; lra|]. rewrite S_INR. simpl. rewrite IH. lra. Qed.
+
+Lemma sum_below_swap n m (f : Z -> Z -> R) :
+  sum_below n (fun u => sum_below m (f u)) = sum_below m (fun v => sum_below n (fun u => f u v)).
+Proof.
+  induction n as [|n IH]; simpl.
+  - rewrite sum_below_const. lra.
+  - now rewrite IH, <- sum_below_plus.
+Qed.
+
+Lemma sum_below_threshold n (T : Z) a b :
+  (0 <= T <= Z.of_nat n)%Z ->
+  sum_below n (fun u => if (u <? T)%Z then a else b) = IZR T * a + (INR n - IZR T) * b.
+Proof.
+  revert T. induction n as [|n IH]; intros T H.
+  - replace T with 0%Z by lia. simpl. lra.
+  - rewrite S_INR. simpl sum_below.
+    destruct (Z.ltb_spec (Z.of_nat n) T) as [E|E].
+    + assert (T = Z.of_nat n + 1)%Z as -> by lia.
+      rewrite (sum_below_ext n _ (fun _ => a)).
+      * rewrite sum_below_const, plus_IZR, <- INR_IZR_INZ. simpl. lra.
+      * intros u Hu. destruct (Z.ltb_spec u (Z.of_nat n + 1)); [reflexivity | lia].
+    + rewrite IH by lia. lra.
+Qed.
+
+Lemma INR_words : INR words = IZR SCALE.
+Proof. now rewrite INR_IZR_INZ, Z_words. Qed.
+
+Lemma mean_ext f g : (forall u, (0 <= u < SCALE)%Z -> f u = g u) -> mean f = mean g.
+Proof. intros H. unfold mean. f_equal. apply sum_below_ext. rewrite Z_words. exact H. Qed.
+
+Lemma mean_le f g : (forall u, (0 <= u < SCALE)%Z -> f u <= g u) -> mean f <= mean g.
+Proof.
+  intros H. apply Rmult_le_compat_r; [apply Rlt_le, Rinv_0_lt_compat; auto|].
+  apply sum_below_le. rewrite Z_words. exact H.
+Qed.
+
+Lemma mean_plus f g : mean (fun u => f u + g u) = mean f + mean g.
+Proof. unfold mean. rewrite sum_below_plus. lra. Qed.
+
+Lemma mean_scal c f : mean (fun u => c * f u) = c * mean f.
+Proof. unfold mean. rewrite sum_below_scal. lra. Qed.
+
+Lemma mean_const c : mean (fun _ => c) = c.
+Proof. unfold mean. rewrite sum_below_const, INR_words. field. pose proof IZR_SCALE_positive; lra. Qed.
+
+Lemma mean_swap (f : Z -> Z -> R) : mean (fun u => mean (f u)) = mean (fun v => mean (fun u => f u v)).
+Proof.
+  unfold mean, Rdiv. f_equal.
+  rewrite (sum_below_ext _ _ (fun u => / IZR SCALE * sum_below words (f u))) by (intros; lra).
+  rewrite sum_below_scal, sum_below_swap, <- sum_below_scal. apply sum_below_ext. intros; lra.
+Qed.
+
+(** A word is below a threshold T with chance T / 2^64. *)
+Lemma mean_threshold (T : Z) a b :
+  (0 <= T <= SCALE)%Z ->
+  mean (fun u => if (u <? T)%Z then a else b) = IZR T / IZR SCALE * a + (1 - IZR T / IZR SCALE) * b.
+Proof.
+  intros H. unfold mean. rewrite sum_below_threshold by (rewrite Z_words; exact H).
+  rewrite INR_words. field. pose proof IZR_SCALE_positive; lra.
+Qed.
+
+(** ** Programs *)
+
+
+Lemma E_bind {A B} (m : program A) (k : A -> program B) f : E (bind m k) f = E m (fun a => E (k a) f).
+Proof. induction m as [a|next IH]; simpl; [reflexivity|]. apply mean_ext. auto. Qed.
+
+Lemma E_ext {A} (m : program A) f g : (forall a, f a = g a) -> E m f = E m g.
+Proof. intros H. induction m as [a|next IH]; simpl; [auto|]. apply mean_ext. auto. Qed.
+
+Lemma E_le {A} (m : program A) f g : (forall a, f a <= g a) -> E m f <= E m g.
+Proof. intros H. induction m as [a|next IH]; simpl; [auto|]. apply mean_le. auto. Qed.
+
+Lemma E_const {A} (m : program A) c : E m (fun _ => c) = c.
+Proof. induction m as [a|next IH]; simpl; [reflexivity|]. erewrite mean_ext; [apply mean_const|]. auto. Qed.
+
+Lemma E_scal {A} (m : program A) c f : E m (fun a => c * f a) = c * E m f.
+Proof.
+  induction m as [a|next IH]; simpl; [reflexivity|].
+  rewrite <- mean_scal. apply mean_ext. auto.
+Qed.
+
+Lemma E_plus {A} (m : program A) f g : E m (fun a => f a + g a) = E m f + E m g.
+Proof.
+  induction m as [a|next IH]; simpl; [reflexivity|].
+  rewrite <- mean_plus. apply mean_ext. auto.
+Qed.
+
+Lemma E_nonneg {A} (m : program A) f : (forall a, 0 <= f a) -> 0 <= E m f.
+Proof. intros H. rewrite <- (E_const m 0). apply E_le. exact H. Qed.
+
+Lemma mean_E {A} (m : program A) (f : Z -> A -> R) :
+  mean (fun u => E m (f u)) = E m (fun a => mean (fun u => f u a)).
+Proof.
+  induction m as [a|next IH]; simpl; [reflexivity|].
+  rewrite mean_swap. apply mean_ext. auto.
+Qed.
+
+(** Independent programs may be drawn in any order. *)
+Lemma E_swap {A B} (m : program A) (n : program B) (f : A -> B -> R) :
+  E m (fun a => E n (f a)) = E n (fun b => E m (fun a => f a b)).
+Proof.
+  induction m as [a|next IH]; simpl; [reflexivity|].
+  rewrite <- mean_E. apply mean_ext. auto.
+Qed.
+
+Lemma E_each_cons {A} (m : program A) rest f :
+  E (each (m :: rest)) f = E m (fun a => E (each rest) (fun l => f (a :: l))).
+Proof. simpl each. rewrite E_bind. apply E_ext. intros a. now rewrite E_bind. Qed.
+
+Lemma E_draws_S n f : E (draws (S n)) f = mean (fun u => E (draws n) (fun us => f (u :: us))).
+Proof. simpl. apply mean_ext. intros u _. now rewrite E_bind. Qed.
+
+(** ** Chances are counts *)
+
+Fixpoint count_below (n : nat) (f : Z -> Z) : Z :=
+  match n with
+  | O => 0
+  | S k => count_below k f + f (Z.of_nat k)
+  end.
+
+(** How many of the (2^64)^n tables of n words are in a set. *)
+Fixpoint count (n : nat) (S : list Z -> bool) : Z :=
+  match n with
+  | O => if S [] then 1 else 0
+  | Datatypes.S k => count_below words (fun u => count k (fun us => S (u :: us)))
+  end.
+
+Theorem chance_is_a_count n (S : list Z -> bool) :
+  P (draws n) S = IZR (count n S) / IZR SCALE ^ n.
+Proof.
+  revert S. induction n as [|n IH]; intros S.
+  - unfold P. simpl. destruct (S []); simpl; lra.
+  - unfold P. simpl.
+    rewrite (mean_ext _ (fun u => / IZR SCALE ^ n * IZR (count n (fun us => S (u :: us))))).
+    + rewrite mean_scal. unfold mean.
+      assert (H : forall k f, IZR (count_below k f) = sum_below k (fun u => IZR (f u))).
+      { induction k as [|k IHk]; intros; simpl; [reflexivity|]. now rewrite plus_IZR, IHk. }
+      rewrite H. field. pose proof IZR_SCALE_positive. split; [|lra]. apply pow_nonzero. lra.
+    + intros u _. rewrite E_bind. simpl.
+      specialize (IH (fun us => S (u :: us))). unfold P in IH. rewrite IH. lra.
+Qed.
+
+(** ** Loss *)
+
+(** In particular for every set of things that may be sent. *)
+Theorem loss_sets {A} L (X Y : program A) : loss L X Y -> forall S, P X S <= exp L * P Y S.
+Proof. intros H S. apply H. intros a. destruct (S a); lra. Qed.
+
+(** Everything that may be sent. *)
+Fixpoint outcomes {A} (m : program A) : list A :=
+  match m with
+  | Ret a => [a]
+  | Draw next => flat_map (fun n => outcomes (next (Z.of_nat n))) (seq 0 words)
+  end.
+
+Fixpoint total {A} (l : list A) (f : A -> R) : R :=
+  match l with
+  | [] => 0
+  | a :: rest => f a + total rest f
+  end.
+
+Lemma total_ext {A} (l : list A) f g : (forall a, In a l -> f a = g a) -> total l f = total l g.
+Proof.
+  induction l as [|a l IH]; intros H; simpl; [reflexivity|].
+  rewrite H, IH; auto with datatypes.
+Qed.
+
+Lemma total_le {A} (l : list A) f g : (forall a, In a l -> f a <= g a) -> total l f <= total l g.
+Proof.
+  induction l as [|a l IH]; intros H; simpl; [lra|].
+  apply Rplus_le_compat; auto with datatypes.
+Qed.
+
+Lemma total_scal {A} (l : list A) c f : total l (fun a => c * f a) = c * total l f.
+Proof. induction l as [|a l IH]; simpl; [lra | rewrite IH; lra]. Qed.
+
+Lemma total_plus {A} (l : list A) f g : total l (fun a => f a + g a) = total l f + total l g.
+Proof. induction l as [|a l IH]; simpl; [lra | rewrite IH; lra]. Qed.
+
+Lemma total_const {A} (l : list A) c : total l (fun _ => c) = INR (length l) * c.
+Proof.
+  induction l as [|a l IH]; [simpl; lra|].
+  change (length (a :: l)) with (S (length l)). rewrite S_INR. simpl. rewrite IH. lra.
+Qed.
+
+Lemma total_nonneg {A} (l : list A) f : (forall a, In a l -> 0 <= f a) -> 0 <= total l f.
+Proof.
+  intros H. rewrite <- (Rmult_0_r (INR (length l))), <- total_const. apply total_le. exact H.
+Qed.
+
+Section PointByPoint.
+  Context {A : Type} (eq_dec : forall a b : A, {a = b} + {a <> b}).
+
+  Definition is (o a : A) : bool := if eq_dec o a then true else false.
+
+  Lemma total_is l f a : NoDup l -> In a l -> total l (fun o => (if is o a then 1 else 0) * f o) = f a.
+  Proof.
+    induction l as [|b l IH]; intros ND I; [destruct I|]. simpl. inversion_clear ND.
+    unfold is at 1. destruct (eq_dec b a) as [->|NE].
+    - rewrite (total_ext l _ (fun _ => 0)), total_const; [lra|].
+      intros o Ho. unfold is. destruct (eq_dec o a) as [->|]; [contradiction | lra].
+    - destruct I as [->|I]; [contradiction|]. rewrite IH by assumption. lra.
+  Qed.
+
+  Lemma E_by_outcomes (X : program A) f l :
+    NoDup l -> (forall a, In a (outcomes X) -> In a l) -> E X f = total l (fun o => P X (is o) * f o).
+  Proof.
+    intros ND. induction X as [a|next IH]; intros H; unfold P; simpl.
+    - symmetry. apply total_is; [assumption|]. apply H. simpl. auto.
+    - rewrite (mean_ext _ (fun u => total l (fun o => P (next u) (is o) * f o))).
+      + clear IH H ND. induction l as [|o l IHl]; simpl; [apply mean_const|].
+        rewrite mean_plus, IHl. f_equal.
+        rewrite Rmult_comm, <- mean_scal. apply mean_ext. intros. unfold P. lra.
+      + intros u Hu. apply IH. intros a Ha. apply H. simpl. apply in_flat_map.
+        exists (Z.to_nat u). split.
+        * apply in_seq. rewrite <- (Nat2Z.id words), Z_words. lia.
+        * now rewrite Z2Nat.id by lia.
+  Qed.
+
+  (** The definition of LDP in the paper, and of CLAIMS: every answer is at most e^L times as likely. *)
+  Theorem loss_means L (X Y : program A) :
+    loss L X Y <-> forall o, P X (is o) <= exp L * P Y (is o).
+  Proof.
+    split; intros H.
+    - intros o. now apply loss_sets.
+    - intros f F. set (l := nodup eq_dec (outcomes X ++ outcomes Y)).
+      assert (ND : NoDup l) by apply NoDup_nodup.
+      rewrite (E_by_outcomes X f l), (E_by_outcomes Y f l), <- total_scal; auto;
+        try (intros; apply nodup_In, in_or_app; auto).
+      apply total_le. intros o _. rewrite <- Rmult_assoc.
+      apply Rmult_le_compat_r; auto.
+  Qed.
+End PointByPoint.
+
+(** ** What follows for every program *)
+
+Lemma loss_0 {A} (X : program A) : loss 0 X X.
+Proof. intros f F. rewrite exp_0. lra. Qed.
+
+Lemma exp_le x y : x <= y -> exp x <= exp y.
+Proof. intros [H| ->]; [left; now apply exp_increasing | lra]. Qed.
+
+Lemma loss_weaken {A} L L' (X Y : program A) : L <= L' -> loss L X Y -> loss L' X Y.
+Proof.
+  intros H HL f F. eapply Rle_trans; [now apply HL|].
+  apply Rmult_le_compat_r; [now apply E_nonneg | now apply exp_le].
+Qed.
+
+Lemma loss_law {A} L (X X' Y Y' : program A) :
+  (forall f, E X f = E X' f) -> (forall f, E Y f = E Y' f) -> loss L X' Y' -> loss L X Y.
+Proof. intros HX HY H f F. rewrite HX, HY. now apply H. Qed.
+
+(** Sequential composition: the losses of two parts with words of their own add up. *)
+Theorem loss_bind {A B} L M (X Y : program A) (k k' : A -> program B) :
+  loss L X Y -> (forall a, loss M (k a) (k' a)) -> loss (L + M) (bind X k) (bind Y k').
+Proof.
+  intros HL HM f F. rewrite !E_bind, exp_plus, Rmult_assoc, <- E_scal.
+  eapply Rle_trans; [apply HL; intros; now apply E_nonneg|].
+  apply Rmult_le_compat_l; [left; apply exp_pos|].
+  apply E_le. intros a. now apply HM.
+Qed.
+
+(** Post-processing: whatever is made of an answer, with further words or without, loses no more. *)
+Theorem loss_after {A B} L (X Y : program A) (k : A -> program B) : loss L X Y -> loss L (bind X k) (bind Y k).
+Proof.
+  intros H. rewrite <- (Rplus_0_r L). apply loss_bind; [assumption | intros; apply loss_0].
+Qed.
+
+(** What is drawn first, whatever the value (alpha, cohort, the round and metrics of a window, an id): if the rest
+    loses at most L given it, so does the whole. *)
+Theorem loss_given {A B} L (X : program A) (k k' : A -> program B) :
+  (forall a, loss L (k a) (k' a)) -> loss L (bind X k) (bind X k').
+Proof.
+  intros H. rewrite <- (Rplus_0_l L). apply loss_bind; [apply loss_0 | assumption].
+Qed.
+
+(** [compose]: several answers with words of their own. *)
+Theorem loss_each {A} (Ls : list R) (Xs Ys : list (program A)) :
+  Forall2 (fun L XY => loss L (fst XY) (snd XY)) Ls (combine Xs Ys) -> length Xs = length Ys ->
+  loss (fold_right Rplus 0 Ls) (each Xs) (each Ys).
+Proof.
+  revert Ls Ys. induction Xs as [|X Xs IH]; intros Ls [|Y Ys] H HL; simpl in *; try discriminate.
+  - inversion H. subst. simpl. apply loss_0.
+  - inversion H as [|L ? Ls' ? HXY Hrest]. subst. simpl in *.
+    apply loss_bind; [assumption|]. intros a. apply loss_after. apply IH; [assumption | lia].
+Qed.

@@ -9,8 +9,9 @@ from typing import ClassVar
 
 from reticent.errors import ParameterError, StoreError
 from reticent_collector.stores.backend import DamagedError, Repair, RoundGoneError, RoundInfo, State, damaged
-from reticent_collector.stores.open_round import GroupRange, OpenRound, Seen
+from reticent_collector.stores.open_round import GroupRange, Seen
 from reticent_collector.stores.records import Count, CountsByTags, Layout, Records, RoundKey, counts_of_rows
+from reticent_collector.stores.sorting import Sorting, count_once
 from reticent_collector.stores.sql_tables import SqlTables
 from reticent_collector.stores.sql_upkeep import (
     cut_to_readable,
@@ -45,6 +46,7 @@ class SqlBackend(SqlTables):
     its own for them, which is dropped when the round is sealed.
     """
 
+    scratch: str | None = None  #: a folder of this machine for large temporary files; None for the default
     records_table: ClassVar[str]  #: the statement that makes the table of round {number}
 
     def __init__(self, url: str) -> None:
@@ -209,11 +211,16 @@ class SqlBackend(SqlTables):
             return bool(transaction.execute(update, *key))
 
     def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
-        """Count a closing round from its table: of reports with one id, the one that came first."""
-        whole = OpenRound(self.layout(key))
-        for groups in self.groups(key, whole.seen):
-            whole.take(groups)
-        return Count(len(whole), whole.counts())
+        """Count a closing round from its table, by sorting."""
+        stored = self._stored(RoundInfo(key, "closing", 0)).reports
+        return count_once(self.layout(key), self._all_records(key), stored, Sorting(folder=self.scratch))
+
+    def _all_records(self, key: RoundKey) -> Iterator[Records]:
+        seen = Seen()
+        for groups in self.groups(key, seen):
+            for place, records in groups:
+                seen.add(place)
+                yield records
 
     def publish(self, key: RoundKey, count: Count) -> bool:
         """Write the counts in one transaction, then drop the table; False when another process was first."""

@@ -57,6 +57,8 @@ class SqliteBackend(SqlBackend):
         self._readonly = readonly
         self._is_full = False
         self._files: DatabaseFiles | None = None
+        if path != ":memory:":
+            self.scratch = str(Path(path).absolute().parent)  # where there is room for a round
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(
                 f"{self.url}: expected SQLite 3.35 or newer, got {sqlite3.sqlite_version}.\n"

@@ -61,7 +61,7 @@ class LakeBackend(LakeTables):
     first decides. So what is acknowledged is counted, and what is late is not.
 
     Two reports with one id are one: the collector that has seen the first does not store the second, and
-    counting takes each id once (`reticent_lake.store.counting.distinct`).
+    counting takes each id once (`reticent_collector.stores.sorting.distinct`).
 
     `readonly` only reads files: nothing is made, swept or tested, and no right to write is needed.
     """

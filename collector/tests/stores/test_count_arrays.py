@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from reticent_collector.counts import count_reports
 from reticent.plan import Plan
 from reticent.reports import ID_BYTES, Report
+from reticent_collector.counts import count_reports
 from reticent_collector.stores import CountsByTags, Layout
 from reticent_collector.stores import count_arrays as arrays_module
 from reticent_collector.stores.count_arrays import CountArrays
@@ -18,15 +18,8 @@ HEAD = '[plan]\nname = "p"\nversion = 1\nround = "1h"\n'
 MEAN = '[metrics.{name}]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
 HADAMARD = '[metrics.h]\nkind = "histogram"\nmax_value = 60\nbuckets = 9\nmechanism = "hadamard-bit"\nepsilon = 1.0\n'
 WINDOW = (
-    '[metrics.d]
-kind = "histogram"
-max_value = 60
-buckets = 11
-'
-    'mechanism = "d-bit-flip"
-bits = 4
-epsilon = 1.0
-'
+    '[metrics.d]\nkind = "histogram"\nmax_value = 60\nbuckets = 11\n'
+    'mechanism = "d-bit-flip"\nbits = 4\nepsilon = 1.0\n'
 )
 WHOLE = WINDOW.replace("metrics.d", "metrics.w").replace("bits = 4", "bits = 11")
 SEGMENTS = '[segments]\nos = ["a", "b", "c"]\nchannel = ["x", "y"]\n'

@@ -16,6 +16,7 @@ from reticent_collector.stores.sql_tables import SqlTables
 from reticent_collector.stores.sql_upkeep import (
     cut_to_readable,
     lost,
+    note_repair,
     problems_of,
     problems_of_counts,
     repair_of,
@@ -62,8 +63,12 @@ class SqlBackend(SqlTables):
         """Drop the table of a sealed round; raises `StoreError` when that would make others wait."""
 
     @abstractmethod
+    def numbered_tables(self, transaction: Transaction, name: str) -> set[int]:
+        """The numbers of the rounds that have a table `name`_N, or `name`_N_…"""
+
     def record_tables(self, transaction: Transaction) -> set[int]:
         """The numbers of all tables of records."""
+        return self.numbered_tables(transaction, "records")
 
     # Open rounds
 
@@ -296,7 +301,8 @@ class SqlBackend(SqlTables):
     def verify(self) -> list[str]:
         """The problems of the store, a sentence each; empty when there is none. Changes nothing."""
         with self.reading() as transaction:
-            return list(problems_of(transaction, self.record_tables(transaction)))
+            repaired = self.numbered_tables(transaction, "damaged")
+            return list(problems_of(transaction, self.record_tables(transaction), repaired))
 
     def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
         """Cut incomplete records off a round's groups, and keep the original groups in a table beside it."""
@@ -312,6 +318,7 @@ class SqlBackend(SqlTables):
                 if number not in self.record_tables(transaction):
                     if not dry:
                         transaction.execute(self.records_table.format(number=number))
+                        note_repair(transaction, number)
                     return lost(number)
                 with self._damage_of(key):
                     repair = repair_of(transaction, number, layout)

@@ -20,14 +20,13 @@ from reticent_collector.stores.records import Count, CountsByTags, Records, Roun
 from reticent_collector.stores.sorting import ROWS_AT_ONCE, Sorting, count_once
 from reticent_lake.store.files import Files
 from reticent_lake.store.layout import Columns, Part, folder_of
+from reticent_lake.store.seals import GONE
 
 if TYPE_CHECKING:
     from reticent_lake.store.backend import LakeBackend
 
 LOOKS = 50  # how often a folder is listed again because its parts were merged while they were read
 _THREADS = 4
-
-GONE = "is gone, and its reports with it"
 
 
 class BadFileError(ReticentError):
@@ -148,9 +147,9 @@ def _count_parts(
     state: State = "closing" if lake.seals.is_closing(key) else "open"
     good = lake.seals.countable(key)
     left_out = lake.seals.left_out(key)
-    bad: dict[str, str] = {}
+    bad = {} if lake.seals.is_sealed(key) else lake.seals.gaps(key)
     if engine.checks != "all":
-        bad = _problems(lake, parts, good, frozen, pages=engine.checks == "nothing")
+        bad |= _problems(lake, parts, good, frozen, pages=engine.checks == "nothing")
     while True:
         if bad and not skip_bad:
             raise BadFileError(lake.url, parts.folder, bad)

@@ -84,6 +84,20 @@ def copy_text_over_it(path: Path) -> None:
     path.write_text("remember the milk\n" * 3000)
 
 
+def empty_the_log(path: Path) -> None:
+    """`: > store.db-wal`, as people do on a full disk."""
+    os.truncate(log_of(path), 0)
+
+
+def cut_the_log(path: Path) -> None:
+    os.truncate(log_of(path), log_of(path).stat().st_size // 2)
+
+
+def write_zeros_into_the_log(path: Path) -> None:
+    with log_of(path).open("r+b") as file:
+        file.write(bytes(4096))
+
+
 HANDS: list[Callable[[Path], None]] = [
     remove_all,
     Path.unlink,
@@ -97,9 +111,12 @@ HANDS: list[Callable[[Path], None]] = [
     copy_a_backup_over_it,
     copy_another_store_over_it,
     copy_text_over_it,
+    empty_the_log,
+    cut_the_log,
+    write_zeros_into_the_log,
 ]
 NAMES = ["all files", "database", "log", "index", "folder", "replaced", "log replaced", "emptied", "cut",
-         "backup", "another store", "text"]  # fmt: skip
+         "backup", "another store", "text", "log emptied", "log cut", "zeros in the log"]  # fmt: skip
 
 
 OVERWRITERS = (copy_a_backup_over_it, copy_another_store_over_it, copy_text_over_it)
@@ -153,7 +170,7 @@ def test_nothing_is_acknowledged_once_the_files_are_not_those_that_were_opened(
 
 
 @pytest.mark.parametrize("point", ["before the commit", "after the commit"])
-@pytest.mark.parametrize("place", range(7), ids=NAMES[:7])
+@pytest.mark.parametrize("place", [*range(7), 12], ids=[*NAMES[:7], NAMES[12]])
 def test_a_commit_is_not_acknowledged_when_the_files_go_during_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, place: int
 ) -> None:

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 from tests.shared.collectors import Service, in_thread, make_keys, make_reports, usage
 
+from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent_collector.http import Collector
-from reticent_collector.stores import RoundKey, open_store
+from reticent_collector.stores import DamagedError, RoundKey, open_store
 
 PLAN = Plan.from_toml(usage())
 
@@ -173,3 +174,57 @@ def test_what_an_operator_may_do_does_not_stop_it(tmp_path: Path, hand: Callable
             hand(lake)
             if hand is not repair and turn == 0:
                 assert service.send(reports(1, turn)[0]).status == 202
+
+
+@pytest.mark.parametrize("removed", [[1], [1, 2], [3], [2, 4]], ids=str)
+def test_parts_that_were_removed_between_two_starts_are_noticed(tmp_path: Path, removed: list[int]) -> None:
+    """The round has no figures and is not sealed until somebody accepts the loss; others are."""
+    lake, key = tmp_path / "lake", RoundKey(PLAN.name, 1, 7)
+    other = key._replace(round=8)
+    store = open_store(f"lake:///{lake}")
+    store.register(PLAN)
+    for turn in range(5):
+        for at in (key, other):
+            sent = make_reports(PLAN, at.round, 10, turn)
+            store.append({at: b"".join(map(store.layout(at).pack, sent))})
+    store.close()
+    for part in (lake / "reports" / f"plan={PLAN.name}" / "version=1" / "round=7").iterdir():
+        if int(part.name.split("-")[1]) in removed:
+            part.unlink()
+    store = open_store(f"lake:///{lake}")
+    assert all("is gone, and its reports with it" in problem for problem in store.verify())
+    assert store.verify() != []
+    assert [bool(info.damage) for info in store.rounds()] == [False, True]
+    for work in (store.seal, store.counts):
+        with pytest.raises(DamagedError, match="is gone, and its reports with it"):
+            work(key)
+    assert store.seal(other)
+    left = make_reports(PLAN, key.round, 3, "new")
+    assert store.append({key: b"".join(map(store.layout(key).pack, left))})[key].accepted == 3
+    repaired = store.repair(key, dry=False)
+    assert repaired is not None
+    assert repaired.readable == 53 - 10 * len(removed)
+    assert store.verify() == []
+    assert store.seal(key)
+    assert [info.reports for info in store.rounds()] == [50, 53 - 10 * len(removed)]
+    store.close()
+
+
+def test_an_append_that_failed_leaves_no_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, key = open_store(f"lake:///{tmp_path / 'lake'}"), RoundKey(PLAN.name, 1, 7)
+    store.register(PLAN)
+    groups = [b"".join(map(store.layout(key).pack, make_reports(PLAN, 7, 10, turn))) for turn in range(3)]
+    store.append({key: groups[0]})
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.link", refuse)
+        with pytest.raises(StoreError, match="No space left"):
+            store.append({key: groups[1]})
+    store.append({key: groups[2]})
+    assert store.verify() == []
+    assert store.seal(key)
+    assert [info.reports for info in store.rounds()] == [20]
+    store.close()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -349,3 +351,38 @@ def test_old_results_are_removed_for_ever_and_their_rounds_stay_closed(
 )
 def test_a_time_is_needed(url: str, store: Store, options: list[str]) -> None:
     assert run("store", "prune", "--store", url, "--yes", *options).exit_code == 2
+
+
+def test_a_round_that_a_repair_left_empty_is_well(bench: Bench, store: Store) -> None:
+    """Its records are lost; it goes on without them, and a check has nothing more to say."""
+    key, reports = bench.key(7), bench.reports(10)
+    bench.append(reports)
+    execute(store, "DROP TABLE records_1")
+    assert [problem for problem in store.verify() if "records_1 is missing" in problem]
+    assert store.repair(key, dry=False) is not None
+    assert store.verify() == []
+    execute(store, "DROP TABLE damaged_1")
+    assert [problem for problem in store.verify() if "records_1 is empty" in problem], "nothing explains it"
+    execute(store, "CREATE TABLE damaged_1 (number INTEGER, records INTEGER)")
+    again = bench.open()
+    assert again.seal(key)
+    assert (again.counts(key), again.verify()) == ({}, [])
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_prune_gives_the_space_back(bench: Bench, store: Store, url: str) -> None:
+    """While a collector has the file open, and goes on with it."""
+    path = Path(url.removeprefix("sqlite:///"))
+    for number in range(100, 160):
+        bench.append(bench.reports(300, number))
+        store.seal(bench.key(number))
+    bench.append(bench.reports(20, 500_000))
+    with closing(sqlite3.connect(path)) as outside:
+        outside.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    before = path.stat().st_size
+    done = run("store", "prune", "--store", url, "--older-than", "9000d", "--yes")
+    assert "60 rounds removed." in done.output
+    assert path.stat().st_size < before / 2
+    assert bench.append(bench.reports(5, 500_000))[bench.key(500_000)] == Appended(accepted=5)
+    assert store.seal(bench.key(500_000))
+    assert store.verify() == []

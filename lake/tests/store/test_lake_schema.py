@@ -14,8 +14,8 @@ from tests.shared.lakes import Memory
 
 from reticent.plan import Plan
 from reticent_collector.stores import Records, RoundKey
+from reticent_collector.stores.sorting import distinct
 from reticent_lake.store import Arrow, Columns, Part, RoundParts, bit_place
-from reticent_lake.store.counting import distinct
 
 HEAD = '[plan]\nname = "rows"\nversion = {}\nround = "1h"\n'
 MEAN = '[metrics.m{}]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
@@ -177,7 +177,7 @@ def test_a_large_round_is_read_once_and_counted_in_shares(
         assert list(tmp_path.iterdir()) == []  # what is spread is nameless: it is gone with the process
         return distinct(share)
 
-    monkeypatch.setattr("reticent_lake.store.counting.distinct", measured)
+    monkeypatch.setattr("reticent_collector.stores.sorting.distinct", measured)
     for rows, count in ((4999, 2), (400, 13), (10, 500)):
         reads.clear()
         sizes.clear()

@@ -150,12 +150,15 @@ def prune(
     """
     Show which sealed results are old; with --yes, remove them permanently.
 
-    A round that is not sealed stays. A removed round never opens again: a report for it is late.
+    A round that is not sealed stays. A removed round never opens again: a report for it is late. A SQLite file gets
+    smaller, which takes as much free space as the store holds, and collectors wait until it is done.
 
     \b
     Example:
       reticent store prune --store sqlite:///reticent.db --older-than 400d --yes
     """
+    from reticent_collector.stores import SqliteBackend
+
     if (before is None) == (older_than is None):
         raise click.UsageError("Give --before DATE or --older-than DAYS.")
     end = time.time() - (older_than or 0) * 86_400
@@ -172,6 +175,8 @@ def prune(
         ]
         sealed = [info for info in old if info.state == "sealed"]
         pruned = [info for info in sealed if opened.prune(info.key)] if yes else []
+        if pruned and isinstance(opened.backend, SqliteBackend):
+            opened.backend.give_back_space()
         url = opened.url
     rows = [{**info.key._asdict(), "reports": info.reports} for info in sealed]
     unsealed = len(old) - len(sealed)

@@ -203,13 +203,13 @@ class PostgresBackend(SqlBackend):
             transaction.execute(f"SET LOCAL lock_timeout TO '{_LOCK_MILLISECONDS}ms'")
             transaction.execute(f"DROP TABLE IF EXISTS records_{number}")
 
-    def record_tables(self, transaction: Transaction) -> set[int]:
-        """The numbers of all tables of records."""
+    def numbered_tables(self, transaction: Transaction, name: str) -> set[int]:
+        """The numbers of the rounds that have a table `name`_N, or `name`_N_…"""
         rows = transaction.execute(
-            "SELECT substr(tablename, 9) FROM pg_tables"
-            " WHERE schemaname = current_schema() AND tablename ~ '^records_[0-9]+$'"
+            "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename ~ ?",
+            f"^{name}_[0-9]+",
         )
-        return {int(number) for (number,) in rows}
+        return {int(table.split("_")[1]) for (table,) in rows}
 
     def close(self) -> None:
         """Close the connections."""

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from reticent.errors import ParameterError
 from reticent.plan import Plan
 from reticent.reports import ID_BYTES, Report, record_width
-from reticent_collector.counts import Counts, count_arrays, counts_from_rows
+from reticent_collector.counts import Counts, counts_from_rows
+from reticent_collector.stores.count_arrays import CountArrays
 
 Records = NDArray[np.uint8]
 """[n, width]: one row per report."""
@@ -112,28 +113,9 @@ class Layout:
 
     def count(self, answers: BareRecords) -> CountsByTags:
         """The counts of distinct records without their ids, by tags."""
-        counts: CountsByTags = {}
-        for tags, chosen in self._by_tags(answers) if len(answers) else ():
-            cohorts = np.ascontiguousarray(chosen[:, 0]) if self.plan.uses_cohort else None
-            asked = chosen[:, self._asked : self._tags] if self.plan.asked_bytes else None
-            bits = np.ascontiguousarray(chosen[:, self._bits :])
-            counts[tags] = count_arrays(self.plan, cohorts, bits, asked)
-        return counts
-
-    def _by_tags(self, answers: BareRecords) -> Iterator[tuple[Tags, BareRecords]]:
-        """BareRecords grouped by their combination of tags; only combinations that occur."""
-        if not self.plan.segments:
-            yield (), answers
-            return
-        keys = np.zeros(len(answers), dtype=np.uint64)
-        for place, segment in enumerate(self.plan.segments, self._tags):
-            keys = keys << np.uint64(8) | np.minimum(answers[:, place], len(segment.tags) - 1)
-        order = np.argsort(keys.astype(np.uint16) if len(self.plan.segments) <= 2 else keys, kind="stable")
-        occurring, starts = np.unique(keys[order], return_index=True)
-        for key, chosen in zip(occurring.tolist(), np.split(order, starts[1:]), strict=True):
-            codes = key.to_bytes(len(self.plan.segments), "big")
-            tags = zip(self.plan.segments, codes, strict=True)
-            yield tuple(segment.tags[code] for segment, code in tags), answers[chosen]
+        arrays = CountArrays(self.plan)
+        arrays.add(answers)
+        return arrays.counts()
 
 
 def batches(groups: Iterable[Records]) -> Iterator[Records]:

@@ -9,12 +9,14 @@ from typing import ClassVar
 
 from reticent.errors import ParameterError, StoreError
 from reticent_collector.stores.backend import DamagedError, Repair, RoundGoneError, RoundInfo, State, damaged
-from reticent_collector.stores.open_round import GroupRange, OpenRound, Seen
+from reticent_collector.stores.open_round import GroupRange, Seen
 from reticent_collector.stores.records import Count, CountsByTags, Layout, Records, RoundKey, counts_of_rows
+from reticent_collector.stores.sorting import Sorting, count_once
 from reticent_collector.stores.sql_tables import SqlTables
 from reticent_collector.stores.sql_upkeep import (
     cut_to_readable,
     lost,
+    note_repair,
     problems_of,
     problems_of_counts,
     repair_of,
@@ -45,6 +47,7 @@ class SqlBackend(SqlTables):
     its own for them, which is dropped when the round is sealed.
     """
 
+    scratch: str | None = None  #: a folder of this machine for large temporary files; None for the default
     records_table: ClassVar[str]  #: the statement that makes the table of round {number}
 
     def __init__(self, url: str) -> None:
@@ -60,8 +63,12 @@ class SqlBackend(SqlTables):
         """Drop the table of a sealed round; raises `StoreError` when that would make others wait."""
 
     @abstractmethod
+    def numbered_tables(self, transaction: Transaction, name: str) -> set[int]:
+        """The numbers of the rounds that have a table `name`_N, or `name`_N_…"""
+
     def record_tables(self, transaction: Transaction) -> set[int]:
         """The numbers of all tables of records."""
+        return self.numbered_tables(transaction, "records")
 
     # Open rounds
 
@@ -209,11 +216,16 @@ class SqlBackend(SqlTables):
             return bool(transaction.execute(update, *key))
 
     def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
-        """Count a closing round from its table: of reports with one id, the one that came first."""
-        whole = OpenRound(self.layout(key))
-        for groups in self.groups(key, whole.seen):
-            whole.take(groups)
-        return Count(len(whole), whole.counts())
+        """Count a closing round from its table, by sorting."""
+        stored = self._stored(RoundInfo(key, "closing", 0)).reports
+        return count_once(self.layout(key), self._all_records(key), stored, Sorting(folder=self.scratch))
+
+    def _all_records(self, key: RoundKey) -> Iterator[Records]:
+        seen = Seen()
+        for groups in self.groups(key, seen):
+            for place, records in groups:
+                seen.add(place)
+                yield records
 
     def publish(self, key: RoundKey, count: Count) -> bool:
         """Write the counts in one transaction, then drop the table; False when another process was first."""
@@ -289,7 +301,8 @@ class SqlBackend(SqlTables):
     def verify(self) -> list[str]:
         """The problems of the store, a sentence each; empty when there is none. Changes nothing."""
         with self.reading() as transaction:
-            return list(problems_of(transaction, self.record_tables(transaction)))
+            repaired = self.numbered_tables(transaction, "damaged")
+            return list(problems_of(transaction, self.record_tables(transaction), repaired))
 
     def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
         """Cut incomplete records off a round's groups, and keep the original groups in a table beside it."""
@@ -305,6 +318,7 @@ class SqlBackend(SqlTables):
                 if number not in self.record_tables(transaction):
                     if not dry:
                         transaction.execute(self.records_table.format(number=number))
+                        note_repair(transaction, number)
                     return lost(number)
                 with self._damage_of(key):
                     repair = repair_of(transaction, number, layout)

@@ -13,8 +13,12 @@ from reticent_collector.stores.records import Count, CountsByTags, Layout, count
 from reticent_collector.stores.transactions import Transaction
 
 
-def problems_of(transaction: Transaction, tables: set[int]) -> Iterator[str]:
-    """The problems, a sentence each; `tables` are the numbers of the existing tables of records."""
+def problems_of(transaction: Transaction, tables: set[int], repaired: set[int]) -> Iterator[str]:
+    """
+    The problems, a sentence each.
+
+    `tables` are the numbers of the existing tables of records, `repaired` those of rounds that lost some.
+    """
     plans: dict[tuple[str, int], Plan] = {}
     for name, version, text in transaction.execute("SELECT name, version, text FROM plans"):
         try:
@@ -37,6 +41,8 @@ def problems_of(transaction: Transaction, tables: set[int]) -> Iterator[str]:
             transaction, Layout(known), number, state, reports, number in tables
         ):
             yield where + problem
+        if state in ("open", "closing") and number in tables - repaired and _is_empty(transaction, number):
+            yield f"{where}records_{number} is empty"
 
 
 def _problems_of_round(
@@ -53,8 +59,10 @@ def _problems_of_round(
         repair = repair_of(transaction, number, layout) if has_table else lost(number)
         if repair is not None:
             yield repair.damage
-        if has_table and transaction.execute(f"SELECT count(*) FROM records_{number}") == [(0,)]:  # noqa: S608
-            yield f"records_{number} is empty"
+
+
+def _is_empty(transaction: Transaction, number: int) -> bool:
+    return not transaction.execute(f"SELECT number FROM records_{number} LIMIT 1")  # noqa: S608
 
 
 def problems_of_counts(transaction: Transaction, plan: Plan, number: int, reports: int) -> Iterator[str]:
@@ -103,11 +111,16 @@ def repair_of(transaction: Transaction, number: int, layout: Layout) -> Repair |
     )
 
 
-def cut_to_readable(transaction: Transaction, number: int, layout: Layout) -> None:
-    """Keep the readable reports of each cut-off group, and a copy of the group in a table beside it."""
+def note_repair(transaction: Transaction, number: int) -> None:
+    """Make the table beside a round that keeps what a repair replaced: it tells that records may be missing."""
     transaction.execute(
         f"CREATE TABLE IF NOT EXISTS damaged_{number} AS SELECT * FROM records_{number} WHERE 1 = 0"  # noqa: S608
     )
+
+
+def cut_to_readable(transaction: Transaction, number: int, layout: Layout) -> None:
+    """Keep the readable reports of each cut-off group, and a copy of the group in a table beside it."""
+    note_repair(transaction, number)
     for place, records in _cut_off(transaction, number, layout).items():
         whole = layout.readable(records).tobytes()
         transaction.execute(

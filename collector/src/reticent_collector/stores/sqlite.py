@@ -57,6 +57,8 @@ class SqliteBackend(SqlBackend):
         self._readonly = readonly
         self._is_full = False
         self._files: DatabaseFiles | None = None
+        if path != ":memory:":
+            self.scratch = str(Path(path).absolute().parent)  # where there is room for a round
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(
                 f"{self.url}: expected SQLite 3.35 or newer, got {sqlite3.sqlite_version}.\n"
@@ -176,6 +178,18 @@ class SqliteBackend(SqlBackend):
             copy.unlink(missing_ok=True)
             raise StoreError(f"{copy}: backup failed: {error}") from error
 
+    def give_back_space(self) -> None:
+        """
+        Make the file as small as what it holds; others wait meanwhile.
+
+        It needs as much room again as the store holds, until it is done.
+        """
+        if self._path == ":memory:":
+            return
+        with self._errors("cannot be made smaller: "), closing(connect(self._path)) as connection:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def is_damage(self, error: Exception) -> bool:
         """Whether an error means that a table is missing or unreadable."""
         code = getattr(error, "sqlite_errorcode", None)
@@ -238,12 +252,12 @@ class SqliteBackend(SqlBackend):
                         groups[place] = records if is_whole else layout.readable(records).tobytes()
         return {place: records for place, records in groups.items() if records}
 
-    def record_tables(self, transaction: Transaction) -> set[int]:
-        """The numbers of all tables of records."""
+    def numbered_tables(self, transaction: Transaction, name: str) -> set[int]:
+        """The numbers of the rounds that have a table `name`_N, or `name`_N_…"""
         rows = transaction.execute(
-            "SELECT substr(name, 9) FROM sqlite_master WHERE type = 'table' AND name GLOB 'records_[0-9]*'"
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB ?", f"{name}_[0-9]*"
         )
-        return {int(number) for (number,) in rows}
+        return {int(table.split("_")[1]) for (table,) in rows}
 
     def verify(self) -> list[str]:
         """The problems of the store, a sentence each; empty when there is none. Changes nothing."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from reticent.errors import StoreError
@@ -24,6 +25,8 @@ PRAGMAS = (
     "wal_autocheckpoint = 1000",
     "journal_size_limit = 67108864",
 )
+_LOG_HEAD_BYTES = 32
+_LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # https://www.sqlite.org/fileformat.html#walformat
 _PAGE_ONE = ("page_count", "freelist_count", "schema_version")  # the content of the first page, by pragma
 
 
@@ -104,6 +107,7 @@ class WatchedConnections(SqliteConnections):
         super().commit(connection)
         if self.files is not None:
             self.files.check_named()
+            self.files.check_log(connection)
             self.files.accept()
 
 
@@ -118,6 +122,13 @@ def _roll_back(connection: sqlite3.Connection) -> None:
             connection.execute("ROLLBACK")
 
 
+class _LogHead(NamedTuple):
+    """What tells whether a write-ahead log was cut: its size, and its head, which changes when it begins anew."""
+
+    size: int
+    head: bytes
+
+
 class DatabaseFiles:
     """
     The database, its log and the index of the log, as they were when the store was opened.
@@ -127,6 +138,9 @@ class DatabaseFiles:
     names still lead to them. Before each transaction, `check_unchanged` makes sure that nothing else wrote to
     the database: every commit goes to the log, and the database itself changes only when a commit of this or of
     another process moves the log into it.
+
+    The log may be emptied by hand too, to make room. SQLite would go on as if its frames were there, and a start
+    would find a log without a head and ignore it: `check_log` looks at its size and its head.
     """
 
     def __init__(self, url: str, path: str, connect: Callable[[], sqlite3.Connection]) -> None:
@@ -137,6 +151,7 @@ class DatabaseFiles:
         self._held.execute("SELECT count(*) FROM sqlite_master").fetchall()
         self._identities = tuple(_identity(os.stat(name)) for name in self._names)
         self._stamp = self._now()
+        self._log = self._log_now()
         self._version: int | None = None
 
     def check_named(self) -> None:
@@ -161,11 +176,24 @@ class DatabaseFiles:
         others_committed = version != self._version
         self._version = version
         self.check_named()
+        self.check_log(connection)
         if self._stamp == self._now():
             return
         if not others_committed and not self._is_whole(connection):
             raise self._gone(f"{self._names[0]} was overwritten by another program")
         self.accept()
+
+    def check_log(self, connection: sqlite3.Connection) -> None:
+        """Raise `StoreGoneError` when the log was cut or overwritten by hand."""
+        before = self._log
+        now = self._log_now()
+        self._log = now
+        if now.size and now.head[:4] not in _LOG_MAGIC:  # no process of SQLite leaves frames without a head
+            raise self._gone(f"{self._names[1]} was overwritten by another program")
+        if now.size >= before.size or (now.size and now.head != before.head):  # begun anew, by whoever writes
+            return
+        if not self._is_whole(connection):  # else it was emptied after all of it was moved into the database
+            raise self._gone(f"{self._names[1]} was cut off")
 
     def accept(self) -> None:
         """Accept the file as it is: this process has just written to it."""
@@ -178,6 +206,13 @@ class DatabaseFiles:
     def _now(self) -> tuple[int, int]:
         status = os.stat(self._names[0])
         return status.st_mtime_ns, status.st_size
+
+    def _log_now(self) -> _LogHead:
+        descriptor = os.open(self._names[1], os.O_RDONLY)  # it has no locks that closing it could drop
+        try:
+            return _LogHead(os.fstat(descriptor).st_size, os.pread(descriptor, _LOG_HEAD_BYTES, 0))
+        finally:
+            os.close(descriptor)
 
     def _is_whole(self, connection: sqlite3.Connection) -> bool:
         """Whether the file, read by a new connection, holds what this process knows to be in it."""

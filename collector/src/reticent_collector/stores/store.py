@@ -157,6 +157,14 @@ class Store:
             self._gone = error
             raise
 
+    @contextmanager
+    def _noting_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except DamagedError as error:
+            self._damaged[error.key] = error.reason
+            raise
+
     def unsealed(self) -> list[RoundKey]:
         """The rounds that are open or closing."""
         return self.backend.unsealed()
@@ -349,7 +357,7 @@ class Store:
         if not skip_bad:
             self._check_whole(key)
         sealed = False
-        with self._unless_gone():
+        with self._unless_gone(), self._noting_damage():
             is_closing = self.backend.close_round(key)
         if is_closing:
             known = self._open.get(key)
@@ -357,13 +365,8 @@ class Store:
                 known.counts()
                 with self._memory:
                     known.release()
-            try:
+            with suppress(RoundGoneError), self._noting_damage():
                 sealed = self.backend.publish(key, self.backend.count(key, skip_bad=skip_bad))
-            except DamagedError as error:
-                self._damaged[key] = error.reason
-                raise
-            except RoundGoneError:
-                pass
         self._forget(key)
         return sealed
 

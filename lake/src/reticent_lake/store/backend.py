@@ -21,7 +21,7 @@ from reticent_collector.stores.backend import (
 )
 from reticent_collector.stores.open_round import GroupRange, Seen
 from reticent_collector.stores.records import Count, CountsByTags, Records, RoundKey, latest
-from reticent_lake.store.counting import GONE, LOOKS, Arrow, BadFileError, CountingEngine, count_round
+from reticent_lake.store.counting import LOOKS, Arrow, BadFileError, CountingEngine, count_round
 from reticent_lake.store.files import TEMPORARY, Files, UnusablePathError
 from reticent_lake.store.layout import (
     COUNTS,
@@ -36,7 +36,7 @@ from reticent_lake.store.layout import (
     plan_path,
 )
 from reticent_lake.store.leases import Leases
-from reticent_lake.store.seals import Seals
+from reticent_lake.store.seals import GONE, Seals
 from reticent_lake.store.tables import LakeTables
 from reticent_lake.store.upkeep import NOT_A_FOLDER, is_not_a_folder, problems_of, repair
 
@@ -61,7 +61,7 @@ class LakeBackend(LakeTables):
     first decides. So what is acknowledged is counted, and what is late is not.
 
     Two reports with one id are one: the collector that has seen the first does not store the second, and
-    counting takes each id once (`reticent_lake.store.counting.distinct`).
+    counting takes each id once (`reticent_collector.stores.sorting.distinct`).
 
     `readonly` only reads files: nothing is made, swept or tested, and no right to write is needed.
     """
@@ -142,7 +142,7 @@ class LakeBackend(LakeTables):
                 # the list has this part, or this check sees that the round is closing.
                 late = self.seals.is_closing(key) and self._is_late(key, part)
             except BaseException as error:
-                self._own.pop(key, None)  # the part may exist or not: a later merge must not span it
+                self._begin_anew()  # the part may exist or not
                 if isinstance(error, UnusablePathError):
                     raise DamagedError(str(error), key) from error
                 raise
@@ -155,6 +155,12 @@ class LakeBackend(LakeTables):
                 self._merge(key)
                 self._witness[key] = self._own[key][-1].part if self._own[key] else part
         return stored
+
+    def _begin_anew(self) -> None:
+        """Write as another writer: the numbers of one have no gap, so that a removed part is noticed."""
+        self._writer = secrets.token_hex(16)
+        self._written.clear()
+        self._own.clear()
 
     def _is_where_it_was(self, key: RoundKey) -> bool:
         """Whether acknowledged parts still exist; False when the round was sealed, or `StoreGoneError`."""
@@ -263,7 +269,7 @@ class LakeBackend(LakeTables):
             if not gone:
                 if self.seals.is_sealed(key):  # parts were perhaps swept before they were listed
                     raise RoundGoneError
-                self.refuse(key, bad)
+                self.refuse(key, bad | self.seals.gaps(key))
                 return
         raise StoreError(f"{self.url}: {folder_of(key)}: parts vanish while they are being read")
 
@@ -309,7 +315,9 @@ class LakeBackend(LakeTables):
         if reports is not None:
             return RoundInfo(key, "sealed", reports)
         if parts:
-            return RoundInfo(key, state, sum(part.rows for part in outermost(parts)))
+            removed = next(iter(self.seals.gaps(key)), "")
+            damage = f"{self.url}: {folder_of(key)}/{removed}: {GONE}" if removed else ""
+            return RoundInfo(key, state, sum(part.rows for part in outermost(parts)), damage)
         if is_not_a_folder(self, key):
             return RoundInfo(key, "open", 0, f"{self.url}: {folder_of(key)}: {NOT_A_FOLDER}")
         if state == "closing" and not self.seals.is_pruned(key):
@@ -402,6 +410,8 @@ class LakeBackend(LakeTables):
             return False
         if self.seals.is_pruned(key) or not (self.seals.is_closing(key) or self.seals.listed(key)[0]):
             return False
+        if not self.seals.is_closing(key):
+            self.refuse(key, self.seals.gaps(key))
         self.seals.close(key)  # first: a part put after the list is made finds the round closing
         self.seals.frozen(key)
         self._closed.add(key)

@@ -7,42 +7,26 @@ when parts vanish. An engine adds up: `Arrow`, which every lake has, or DuckDB a
 
 from __future__ import annotations
 
-import secrets
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reticent.errors import ReticentError, StoreError
-from reticent.reports import ID_BYTES
 from reticent_collector.stores.backend import State
-from reticent_collector.stores.records import (
-    Count,
-    CountsByTags,
-    Records,
-    RoundKey,
-    add_counts,
-    batches,
-    reports_of,
-)
+from reticent_collector.stores.records import Count, CountsByTags, Records, RoundKey, reports_of
+from reticent_collector.stores.sorting import ROWS_AT_ONCE, Sorting, count_once
 from reticent_lake.store.files import Files
 from reticent_lake.store.layout import Columns, Part, folder_of
+from reticent_lake.store.seals import GONE
 
 if TYPE_CHECKING:
     from reticent_lake.store.backend import LakeBackend
 
 LOOKS = 50  # how often a folder is listed again because its parts were merged while they were read
-ROWS_AT_ONCE = 1 << 22  # rows that are in memory at once, some 100 bytes each
-_MOST_SHARES = 500  # temporary files; with more than two billion rows each exceeds `ROWS_AT_ONCE`
-_COUNTED_AT_ONCE = 1 << 20
 _THREADS = 4
-
-GONE = "is gone, and its reports with it"
 
 
 class BadFileError(ReticentError):
@@ -112,13 +96,7 @@ class CountingEngine(Protocol):
 
 
 class Arrow:
-    """
-    PyArrow reads and NumPy counts, in memory that does not grow with the round.
-
-    Every part is read once. A round of more than `rows_at_once` rows is first spread over temporary files, in
-    `folder` or the default of the system, and these are counted one by one: they take as much room as the round,
-    and end with the process.
-    """
+    """PyArrow reads and NumPy counts, in memory that does not grow with the round (`reticent_collector.stores.sorting`)."""
 
     checks: Literal["all"] = "all"
 
@@ -127,61 +105,10 @@ class Arrow:
         self._folder = folder
 
     def count(self, parts: RoundParts, names: Sequence[str]) -> CountsByTags:
-        """The counts of a round."""
-        shares = min(_MOST_SHARES, -(-parts.rows(names) // self._rows_at_once))
-        counts = CountsByTags()
-        whole = [] if shares > 1 else [np.concatenate([parts.read(name) for name in names])]
-        for share in whole or self._spread(parts, names, shares):
-            chosen = distinct(share)
-            for start in range(0, len(chosen), _COUNTED_AT_ONCE):
-                some = chosen[start : start + _COUNTED_AT_ONCE]
-                counts = add_counts(counts, parts.columns.layout.counts(some))
-        return {tags: counts[tags] for tags in sorted(counts)}
-
-    def _spread(self, parts: RoundParts, names: Sequence[str], shares: int) -> Iterator[Records]:
-        """All records, in equal shares by id: a hash with random odd factors, so senders cannot crowd a share."""
-        factors = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64) | np.uint64(1)
-        with ExitStack() as stack:
-            files = [stack.enter_context(tempfile.TemporaryFile(dir=self._folder)) for _ in range(shares)]
-            for records in batches(map(parts.read, names)):
-                halves = np.ascontiguousarray(records[:, :ID_BYTES]).view(np.uint64).reshape(-1, 2)
-                share_of = ((halves @ factors >> np.uint64(32)) % np.uint64(shares)).astype(np.uint16)
-                ordered = records[np.argsort(share_of, kind="stable")]
-                ends = np.cumsum(np.bincount(share_of, minlength=shares))
-                for file, start, end in zip(files, [0, *ends], ends, strict=False):
-                    file.write(ordered[start:end].tobytes())
-            width = parts.columns.layout.width
-            for file in files:
-                file.seek(0)
-                yield np.fromfile(file, dtype=np.uint8).reshape(-1, width)
-                file.truncate(0)
-
-
-def distinct(records: Records) -> Records:
-    """
-    One record per id: of different ones with the same id, the smallest in byte order.
-
-    Only forgery makes different reports with one id, and collectors that do not communicate cannot know which
-    came first. The smallest is the same in every process and order.
-
-    >>> rows = np.array([[7] * 16 + [5], [9] * 16 + [1], [7] * 16 + [3], [7] * 16 + [5]], dtype=np.uint8)
-    >>> distinct(rows)[:, 14:].tolist()
-    [[9, 9, 1], [7, 7, 3]]
-    """
-    halves = np.ascontiguousarray(records[:, :8]).view(np.uint64).reshape(-1)
-    order = np.argsort(halves)
-    ordered = halves[order]
-    equal = ordered[1:] == ordered[:-1]
-    if not equal.any():
-        return records
-    twins = np.concatenate(([False], equal)) | np.concatenate((equal, [False]))
-    # Only records that share the first half of their id are compared completely, which takes longer.
-    width = records.shape[1]
-    rows = np.sort(np.ascontiguousarray(records[order[twins]]).view(f"V{width}").reshape(-1))
-    sorted_twins = rows.view(np.uint8).reshape(-1, width)
-    smallest = np.ones(len(sorted_twins), dtype=np.bool_)
-    smallest[1:] = (sorted_twins[1:, :ID_BYTES] != sorted_twins[:-1, :ID_BYTES]).any(axis=1)
-    return np.concatenate((records[order[~twins]], sorted_twins[smallest]))
+        """The counts of a round; every part is read once."""
+        records = map(parts.read, names)
+        sorting = Sorting(self._rows_at_once, self._folder)
+        return count_once(parts.columns.layout, records, parts.rows(names), sorting).counts
 
 
 class _VanishedError(Exception):
@@ -220,9 +147,9 @@ def _count_parts(
     state: State = "closing" if lake.seals.is_closing(key) else "open"
     good = lake.seals.countable(key)
     left_out = lake.seals.left_out(key)
-    bad: dict[str, str] = {}
+    bad = {} if lake.seals.is_sealed(key) else lake.seals.gaps(key)
     if engine.checks != "all":
-        bad = _problems(lake, parts, good, frozen, pages=engine.checks == "nothing")
+        bad |= _problems(lake, parts, good, frozen, pages=engine.checks == "nothing")
     while True:
         if bad and not skip_bad:
             raise BadFileError(lake.url, parts.folder, bad)

@@ -114,6 +114,26 @@ def outermost(parts: Iterable[Part]) -> list[Part]:
     return covering
 
 
+def missing_groups(parts: Iterable[Part]) -> list[Part]:
+    """
+    The groups that were removed: a writer numbers its groups from 1 without a gap, and later ones are there.
+
+    How many rows they had is not known, so they have the fewest that a part can have.
+
+    >>> missing_groups([Part("0" * 32, 2, 3, 40), Part("0" * 32, 5, 5, 7)])
+    [Part(writer='00000000000000000000000000000000', first=1, last=1, rows=1), \
+Part(writer='00000000000000000000000000000000', first=4, last=4, rows=1)]
+    """
+    missing = []
+    following: dict[str, int] = {}
+    for part in outermost(parts):
+        expected = following.get(part.writer, 1)
+        if part.first > expected:
+            missing.append(Part(part.writer, expected, part.first - 1, 1))
+        following[part.writer] = part.last + 1
+    return missing
+
+
 class Field(NamedTuple):
     """A column: some bytes of a record as one big-endian number."""
 

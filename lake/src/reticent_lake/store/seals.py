@@ -18,12 +18,14 @@ from reticent_lake.store.layout import (
     Part,
     counts_path,
     folder_of,
+    missing_groups,
     outermost,
     seal_path,
     value_of,
 )
 
 _REMEMBERED = 256
+GONE = "is gone, and its reports with it"
 
 
 class Seals:
@@ -74,6 +76,19 @@ class Seals:
             left_out = self.left_out(key)
             parts = [part for name in names if name not in left_out and (part := Part.parse(name))]
         return [part.name for part in outermost(parts)]
+
+    def gaps(self, key: RoundKey) -> dict[str, str]:
+        """The groups of a round that were removed by hand, as names of parts, with the reason."""
+        missing = self._missing(key)
+        if missing:  # a list that is made while parts are written and merged may lack some
+            missing &= self._missing(key)
+        return dict.fromkeys(sorted(missing), GONE)
+
+    def _missing(self, key: RoundKey) -> set[str]:
+        """What `gaps` says by one list of the parts."""
+        names = [*self._files.names(folder_of(key)), *(self.kept(key) or [])]
+        parts = (Part.parse(name.removesuffix(LEFT_OUT)) for name in names)
+        return {part.name for part in missing_groups(part for part in parts if part is not None)}
 
     def round_keys(self, top: str, plan: str | None = None) -> Iterator[RoundKey]:
         """The rounds that have a folder or a file below `reports` or `counts`."""

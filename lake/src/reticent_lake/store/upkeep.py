@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from reticent.errors import StoreError
 from reticent_collector.stores.backend import DamagedError, Repair
 from reticent_collector.stores.records import RoundKey, misfits
-from reticent_lake.store.counting import GONE, RoundParts
+from reticent_lake.store.counting import RoundParts
 from reticent_lake.store.files import UnusablePathError
 from reticent_lake.store.layout import (
     COUNTS,
@@ -23,6 +23,7 @@ from reticent_lake.store.layout import (
     plan_path,
     seal_path,
 )
+from reticent_lake.store.seals import GONE
 
 if TYPE_CHECKING:
     from reticent_lake.store.backend import LakeBackend
@@ -74,6 +75,8 @@ def bad_files(lake: LakeBackend, key: RoundKey) -> dict[str, str]:
     bad = parts.problems(names, pages=True)
     if GONE in bad.values() and (lake.seals.kept(key) is None or lake.seals.is_sealed(key)):
         bad = {name: reason for name, reason in bad.items() if reason != GONE}  # merged, or counted and swept
+    if not lake.seals.is_sealed(key):
+        bad |= lake.seals.gaps(key)
     return {f"{parts.folder}/{name}": reason for name, reason in sorted(bad.items())}
 
 

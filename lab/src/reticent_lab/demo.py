@@ -78,8 +78,8 @@ class DemoPages:
         self, results: Results, health: Callable[[], Health], public: Collection[str] = ()
     ) -> dict[str, Callable[[Request], Response]]:
         """All pages of the dashboard, and this one."""
-        page = dashboard.pair("/demo", "/demo.json", lambda request: demo_page(results, self._truths()))
-        return {**page, **dashboard.handlers(results, health, public)}
+        page = dashboard.page_of(lambda request: demo_page(results, self._truths()))
+        return {"/demo": page, **dashboard.handlers(results, health, public)}
 
 
 class Demo:

@@ -11,7 +11,7 @@ from collector.tests.dashboard.conftest import FIRST, PLAN, Page, World, fill
 
 from reticent_collector.dashboard.views.demo import Truth, demo_page
 from reticent_collector.http import Health, KeyTraffic
-from reticent_collector.http.history import History, Slot, merged
+from reticent_collector.http.history import History, HistorySlot, merged
 from reticent_lab.fleet import SdkFleet
 
 QUIET = Health("0.1.0", "memory:", 86_400.0, accepted=1000, commit_p99_ms=3.0, queue=1)
@@ -102,7 +102,7 @@ def test_rounds_are_held_against_the_usual_and_small_ones_are_not_told(
 
 
 def test_the_last_day_is_shown_slot_by_slot(seen: Seen) -> None:
-    slots = (Slot(1_790_000_400, 70, 2, 3, 1, 2.5), Slot(1_790_001_000, 90))
+    slots = (HistorySlot(1_790_000_400, 70, 2, 3, 1, 2.5), HistorySlot(1_790_001_000, 90))
     page = seen(history=slots)
     assert {"160 in all", "3 in all", "longest 2 s"} <= set(page.texts)
 

@@ -11,7 +11,7 @@ from reticent_collector.dashboard.views import View
 from reticent_collector.dashboard.views.plans import last_sealed, round_bars
 from reticent_collector.estimates import Unit
 from reticent_collector.http import LATELY_SECONDS, Health
-from reticent_collector.http.history import SLOT_SECONDS, Slot
+from reticent_collector.http.history import SLOT_SECONDS, HistorySlot
 from reticent_collector.results import Result, Results
 
 LOOKED_AT = 4  # latest rounds of each plan that are tested against chance
@@ -241,7 +241,7 @@ def over_time(health: Health, results: Results) -> dict[str, Any]:
     return {"plans": plans, "series": series, "overdue": overdue}
 
 
-def _series(history: Sequence[Slot], name: str) -> dict[str, Any]:
+def _series(history: Sequence[HistorySlot], name: str) -> dict[str, Any]:
     title, means, shade = _SLOTS[name]
     is_delay, values = name == "seal_delay", [getattr(slot, name) for slot in history]
     bars = []

@@ -404,7 +404,7 @@ def _shares(
     # No bucket was asked about in every one of several rounds with few reports: then any is as good.
     heaviest = max(answered or buckets, key=lambda bucket: bucket.value)
     expected = 100 * with_more_devices(metric, heaviest, len(result.by_round), result.period.plan)
-    shown = {
+    shown: dict[str, Any] = {
         "chart": chart,
         "absent": rows[-1] if metric.absent else None,
         "below": Markup(),
@@ -427,9 +427,10 @@ def _shares(
         below = result.cumulative
         below = replace(below, edges=tuple(edge / unit.size for edge in below.edges))
         quantiles = [below.quantile(level) for level in QUANTILES]
-        shown["below"] = charts.cumulative(below, quantiles, title, unit.name)
+        at_or_below = charts.cumulative(below, quantiles, title, unit.name)
+        shown["below"] = at_or_below
         shown["quantiles"] = [_quantile_row(quantile) for quantile in quantiles]
-        pictures["below"] = Picture(shown["below"], title)
+        pictures["below"] = Picture(at_or_below, title)
     return shown, pictures
 
 

@@ -13,7 +13,6 @@ from scipy.stats import binom
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric
 from reticent_collector.estimates import clopper_pearson, expected_half_width, paper_bound
-from reticent_lab.fleet_counts import ones_of, subsets
 from reticent_paper.claims import (
     DAY,
     EPSILONS,
@@ -25,6 +24,7 @@ from reticent_paper.claims import (
     claim,
     table,
 )
+from reticent_paper.fleet_counts import ones_of, subsets
 from reticent_paper.values import generator
 
 CONFIDENCE = 0.95

@@ -29,7 +29,6 @@ from reticent.mechanisms import (
 )
 from reticent.plan import Metric
 from reticent_lab.baselines import BinFlip, BinFlipPlus, KFlip
-from reticent_lab.fleet_counts import Asked, by_cohort, everyone, named, ones_of, subsets
 from reticent_paper import panels as chart
 from reticent_paper.claims import (
     EPSILONS,
@@ -40,6 +39,7 @@ from reticent_paper.claims import (
     Setting,
     judge_points,
 )
+from reticent_paper.fleet_counts import Asked, by_cohort, everyone, named, ones_of, subsets
 from reticent_paper.values import Days, generator, in_parallel, stand_ins
 
 ON_USAGE = "§5, Figure 5"

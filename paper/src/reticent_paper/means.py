@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from reticent.mechanisms import Flip, OneBitMean, RandomizedResponse
 from reticent.plan import Metric
 from reticent_lab.baselines import Laplace
-from reticent_lab.fleet_counts import ones_of_mean, total_of_laplace
 from reticent_paper import panels as chart
 from reticent_paper.claims import (
     DAY,
@@ -31,6 +30,7 @@ from reticent_paper.claims import (
     claim,
     judge_points,
 )
+from reticent_paper.fleet_counts import ones_of_mean, total_of_laplace
 from reticent_paper.values import Days, generator, in_parallel, stand_ins
 
 ON_USAGE = "§5, Figure 4"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from benchmarks.load import best
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, Mechanism, OneBitMean
 from reticent.plan import Answers, Metric, Plan
-from reticent_lab.crowd import Crowd, Draws
+from reticent_lab.crowd import Crowd, CrowdDraws
 from reticent_lab.fleet import GRAN_TURISMO_SPORT, SdkFleet, VectorisedFleet
 
 DAY = 86_400
@@ -74,7 +74,8 @@ def main() -> None:
     table = {"seconds": values}
     for devices in (DEVICES, 1_500 * DEVICES):
         crowd = Crowd.of(table, devices)
-        drawn_counts = values.size / best(lambda _: Draws(plan_of(MECHANISMS["mean"]), crowd, 1).draw(1), 3)  # noqa: B023
+        plan = plan_of(MECHANISMS["mean"])
+        drawn_counts = values.size / best(lambda _: CrowdDraws(plan, crowd, 1).draw(1), 3)  # noqa: B023
         print(f"{f'mean, counts of {devices:,}':32}{drawn_counts / 1e6:10.1f}  million individual-rounds")
     few = {"seconds": values[0, :2000].tolist()}
     fleet_of_sdk = SdkFleet(plan_of(MECHANISMS["mean"]), 2000, seed=1)

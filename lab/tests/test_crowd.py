@@ -17,7 +17,7 @@ from reticent.device import in_range
 from reticent.errors import ParameterError
 from reticent.mechanisms import COHORTS, SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
 from reticent.plan import Answers, Group, Metric, Plan, Segment
-from reticent_lab.crowd import Crowd, Draws, Tallies
+from reticent_lab.crowd import Crowd, CrowdDraws, Tallies
 from reticent_lab.fleet import Recorded, Uniform, VectorisedFleet
 
 FLIP = Flip("0.1")
@@ -150,7 +150,7 @@ def agrees(found: NDArray[np.float64], mean: Any, covariance: Any) -> bool:
 
 
 def tallies(plan: Plan, crowd: Crowd, repetitions: int = REPETITIONS, name: str = "x") -> NDArray[np.float64]:
-    drawn = Draws(plan, crowd, seed=7).draw(repetitions)
+    drawn = CrowdDraws(plan, crowd, seed=7).draw(repetitions)
     return np.array(
         [np.stack([one[name].reports, one[name].ones], axis=2).ravel() for one in drawn], dtype=float
     )
@@ -199,7 +199,7 @@ def test_a_device_picks_one_round_of_a_window_and_so_many_metrics() -> None:
     names = ("a", "b", "c")
     plan = plan_of(*(Metric(name, OneBitMean(1, 60)) for name in names), answers=Answers(window=2, metrics=2))
     crowd = Crowd.of(dict.fromkeys(names, np.zeros((4, 3), int)), devices=50)
-    for drawn in Draws(plan, crowd, seed=1).draw(20):
+    for drawn in CrowdDraws(plan, crowd, seed=1).draw(20):
         about = np.array([drawn[name].reports[:, 0] for name in names])
         assert (about.sum(axis=0).reshape(2, 2).sum(axis=1) == 2 * 50).all(), "each device once per window"
         assert (2 * about.max(axis=0) <= about.sum(axis=0)).all(), "no device about a metric twice"
@@ -295,7 +295,8 @@ def test_counts_agree_with_those_of_the_fleet_over_rounds_and_segments(plan: Pla
 
     def of_crowds(which: Plan, segments: tuple[int, int]) -> list[dict[str, list[int]]]:
         drawn = (
-            Draws(which, crowd, 1, place).draw(250) for crowd, place in zip(crowds, segments, strict=True)
+            CrowdDraws(which, crowd, 1, place).draw(250)
+            for crowd, place in zip(crowds, segments, strict=True)
         )
         return [
             {name: [n for of in both for n in numbers(of[name])] for name in names}
@@ -344,7 +345,7 @@ def test_binomials_of_a_billion_and_a_half_are_as_wide_as_they_should_be() -> No
 def test_a_seed_gives_the_same_counts_and_blocks_add_up() -> None:
     values = {name: np.random.default_rng(1).integers(0, 61, (3, 40)) for name in EVERYTHING.by_name}
     crowd = Crowd.of(values, devices=1000)
-    one, again, other = (Draws(EVERYTHING, crowd, seed).draw(2) for seed in (1, 1, 2))
+    one, again, other = (CrowdDraws(EVERYTHING, crowd, seed).draw(2) for seed in (1, 1, 2))
 
     def flat(drawn: Any) -> list[Any]:
         return [tally.ones.tolist() for of in drawn for tally in of.values()]
@@ -352,7 +353,7 @@ def test_a_seed_gives_the_same_counts_and_blocks_add_up() -> None:
     assert flat(one) == flat(again)
     assert flat(one) != flat(other)
     assert flat(one[:1]) != flat(one[1:]), "repetitions differ"
-    small = Draws(EVERYTHING, crowd, 1)
+    small = CrowdDraws(EVERYTHING, crowd, 1)
     small.block = 16
     assert len(small.parts) == 3
     told: list[tuple[int, int]] = []
@@ -369,7 +370,7 @@ def test_values_are_taken_as_a_device_takes_them() -> None:
     draw = np.random.default_rng(5)
     values = {name: draw.integers(-5, 90, (2, 30)) for name in EVERYTHING.by_name}
     looked: dict[str, Any] = {}
-    Draws(EVERYTHING, Crowd.of(values), 1).draw(1, lambda part, raw, inside: looked.update(inside))
+    CrowdDraws(EVERYTHING, Crowd.of(values), 1).draw(1, lambda part, raw, inside: looked.update(inside))
     for place, device in product(range(2), range(30)):
         own = in_range(EVERYTHING, {name: int(values[name][place, device]) for name in values})
         for name, value in own.items():
@@ -421,7 +422,7 @@ def test_rows_have_the_reports_of_their_cohorts(answers: Answers) -> None:
     """Three buckets share 256 cohorts as 86, 85 and 85; 6 standard deviations of a billion devices tell them apart."""
     mechanism, devices = DBitFlip(2, Buckets.even(3, 3), 1), 10**9
     crowd = Crowd.of({"x": np.array([[1]])}, devices)
-    (drawn,) = Draws(plan_of(Metric("x", mechanism), answers=answers), crowd, 1).draw(1)
+    (drawn,) = CrowdDraws(plan_of(Metric("x", mechanism), answers=answers), crowd, 1).draw(1)
     rows = [row for cohort in range(COHORTS) for row in mechanism.rows_of(cohort)]
     expected = np.bincount(rows) * devices / COHORTS
     assert len(set(expected)) > 1

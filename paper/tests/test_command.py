@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import reticent_paper
 from reticent_paper import EXPERIMENTS, Experiment
 from reticent_paper.__main__ import reproduce
-from reticent_paper.claims import Claim, Result, Table, Verdict
+from reticent_paper.claims import ClaimVerdict, ExperimentResult, NumberTable, PaperClaim
 
 
 @pytest.fixture
@@ -22,10 +22,12 @@ def asked(monkeypatch):
         def run(self, setting):
             settings.append(setting)
             claims = (
-                Claim("§5", f"{self.name} is good", "1", Verdict.FAILS, "never [at all]", "E22"),
-                Claim("§5", f"{self.name} is quick", "2", Verdict.HOLDS),
+                PaperClaim("§5", f"{self.name} is good", "1", ClaimVerdict.FAILS, "never [at all]", "E22"),
+                PaperClaim("§5", f"{self.name} is quick", "2", ClaimVerdict.HOLDS),
             )
-            return Result(self.name, self.name.title(), "", (Table("t", "T", ("a",), ((1,),)),), (), claims)
+            return ExperimentResult(
+                self.name, self.name.title(), "", (NumberTable("t", "T", ("a",), ((1,),)),), (), claims
+            )
 
     quick = tuple(Quick(own.name, own.function, own.about) for own in EXPERIMENTS)
     monkeypatch.setattr(reticent_paper, "EXPERIMENTS", quick)

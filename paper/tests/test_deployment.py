@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from reticent.plan import Plan
 from reticent_collector.cli.root import reticent as command
-from reticent_lab.crowd import Draws
+from reticent_lab.crowd import CrowdDraws
 from reticent_lab.fleet import VectorisedFleet
 from reticent_paper import deployment
-from reticent_paper.claims import Setting, Verdict
+from reticent_paper.claims import ClaimVerdict, Setting
 
 SMALL = Setting(fleets=(1_500, 3_000), days=5)
 
@@ -55,7 +55,7 @@ def people(plan):
 
 
 def test_no_device_uses_apps_for_longer_than_six_hours(fleet, people):
-    raw = people.values(Draws(Plan.load(deployment.EXAMPLE), people, SMALL.seed).parts[0])
+    raw = people.values(CrowdDraws(Plan.load(deployment.EXAMPLE), people, SMALL.seed).parts[0])
     totals = np.sum([raw[app.metric] for app in deployment.APPS], axis=0, dtype=np.int64)
     assert fleet.over == pytest.approx((totals > 21_600).mean())
     assert 0 < fleet.over < 0.5
@@ -64,7 +64,7 @@ def test_no_device_uses_apps_for_longer_than_six_hours(fleet, people):
 
 def test_estimates_come_from_the_counts_of_all_devices(fleet, people, plan):
     """The paper's estimator on the drawn counts, and the truth as the device's joint limit leaves it."""
-    (drawn,) = Draws(plan, people, SMALL.seed).draw(1)
+    (drawn,) = CrowdDraws(plan, people, SMALL.seed).draw(1)
     low = 1 / (np.e + 1)
     seen = 0.2 + 0.6 * low
     assert fleet.devices == 400 * 75_000
@@ -111,11 +111,11 @@ def test_losses_are_those_of_the_equations():
 
 
 def test_coverage_follows_from_the_estimates(fleet):
-    assert deployment.mean_every_round(fleet).verdict is Verdict.HOLDS
+    assert deployment.mean_every_round(fleet).verdict is ClaimVerdict.HOLDS
     shifted = replace(
         fleet, months=tuple(replace(month, truth=month.truth + 90_000) for month in fleet.months)
     )
-    assert deployment.mean_every_round(shifted).verdict is Verdict.FAILS
+    assert deployment.mean_every_round(shifted).verdict is ClaimVerdict.FAILS
 
 
 def _with_first(table, single, *joint):
@@ -127,7 +127,8 @@ def _with_first(table, single, *joint):
 
 
 @pytest.mark.parametrize(
-    ("joint", "verdict"), [(0.6, Verdict.HOLDS), (1.3, Verdict.CORRECTED), (9.0, Verdict.FAILS)]
+    ("joint", "verdict"),
+    [(0.6, ClaimVerdict.HOLDS), (1.3, ClaimVerdict.CORRECTED), (9.0, ClaimVerdict.FAILS)],
 )
 def test_minor_follows_from_the_figures(joint, verdict):
     table = _with_first(deployment.losses_table(), 0.569, joint)
@@ -137,9 +138,9 @@ def test_minor_follows_from_the_figures(joint, verdict):
 @pytest.mark.parametrize(
     ("joint", "limit", "verdict"),
     [
-        (1.3, 1.337, Verdict.CORRECTED),
-        (1.4, 1.337, Verdict.FAILS),
-        (1.2, 2 * 0.5694451960428427, Verdict.HOLDS),
+        (1.3, 1.337, ClaimVerdict.CORRECTED),
+        (1.4, 1.337, ClaimVerdict.FAILS),
+        (1.2, 2 * 0.5694451960428427, ClaimVerdict.HOLDS),
     ],
 )
 def test_any_number_of_apps_follows_from_the_figures(joint, limit, verdict):
@@ -148,16 +149,16 @@ def test_any_number_of_apps_follows_from_the_figures(joint, limit, verdict):
 
 
 def test_the_total_is_judged_by_what_the_devices_did(fleet):
-    assert deployment.bounded_total(fleet).verdict is Verdict.CORRECTED
-    assert deployment.bounded_total(replace(fleet, over=0.0)).verdict is Verdict.HOLDS
-    assert deployment.bounded_total(replace(fleet, fits=False)).verdict is Verdict.FAILS
+    assert deployment.bounded_total(fleet).verdict is ClaimVerdict.CORRECTED
+    assert deployment.bounded_total(replace(fleet, over=0.0)).verdict is ClaimVerdict.HOLDS
+    assert deployment.bounded_total(replace(fleet, fits=False)).verdict is ClaimVerdict.FAILS
 
 
 def test_the_long_period_is_judged_by_steady_devices(fleet):
     table = deployment.losses_table()
-    assert deployment.long_period(fleet, table).verdict is Verdict.CORRECTED
+    assert deployment.long_period(fleet, table).verdict is ClaimVerdict.CORRECTED
     still = replace(fleet, moved=np.zeros_like(fleet.moved))
-    assert deployment.long_period(still, table).verdict is Verdict.HOLDS
+    assert deployment.long_period(still, table).verdict is ClaimVerdict.HOLDS
 
 
 def test_the_result_has_every_app_and_both_pictures(result):

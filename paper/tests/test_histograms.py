@@ -9,12 +9,12 @@ import pytest
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
 from reticent.privacy import loss_by_width
 from reticent_paper import histograms
-from reticent_paper.claims import EPSILONS, Setting, Verdict
+from reticent_paper.claims import EPSILONS, ClaimVerdict, Setting
 
 TINY = Setting(seed=5, repetitions=100, fleets=(400, 2_000), days=3)
 USAGE = Setting(seed=3, repetitions=400, fleets=(20_000, 60_000), days=3)
 SYNTHETIC = Setting(seed=3, repetitions=250, fleets=(20_000,), days=3)
-HOLDS, CORRECTED, FAILS = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS
+HOLDS, CORRECTED, FAILS = ClaimVerdict.HOLDS, ClaimVerdict.CORRECTED, ClaimVerdict.FAILS
 METHODS = {method.name: method for method in histograms.AT_EQUAL_EPSILON}
 
 LIGHT = {

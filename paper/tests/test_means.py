@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from reticent_lab.fleet import Constant, TruncatedNormal
-from reticent_lab.fleet_counts import Tally
 from reticent_paper import means
-from reticent_paper.claims import DAY, EPSILONS, Setting, Verdict
+from reticent_paper.claims import DAY, EPSILONS, ClaimVerdict, Setting
+from reticent_paper.fleet_counts import Tally
 
 TINY = Setting(seed=5, repetitions=200, fleets=(300, 2_000), days=4)
 USAGE = Setting(seed=3, repetitions=1_500, fleets=(3_000, 10_000, 100_000), days=3)
 SYNTHETIC = Setting(seed=3, repetitions=600, fleets=(3_000,), days=3)
-HOLDS, CORRECTED, FAILS = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS
+HOLDS, CORRECTED, FAILS = ClaimVerdict.HOLDS, ClaimVerdict.CORRECTED, ClaimVerdict.FAILS
 
 
 def deviation(name: str, epsilon: float, tally: Tally) -> float:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from reticent_paper.claims import Measured, Verdict, judge_points
+from reticent_paper.claims import ClaimVerdict, Measured, judge_points
 from reticent_paper.panels import (
-    Line,
     Panel,
+    PanelLine,
     Spread,
     draw_panels,
     error_table,
@@ -40,7 +40,7 @@ def test_a_table_has_a_row_per_point():
 def test_bars_are_one_standard_deviation_each_way():
     own = panel("all", a=(4, 1), b=(1, 1))
     rows = [([own, own], "ε"), ([own, own], "loss")]
-    figure = draw_panels(rows, [Line("a", 0), Line("b", 3)], "error (s)")
+    figure = draw_panels(rows, [PanelLine("a", 0), PanelLine("b", 3)], "error (s)")
     assert [axis.get_xlabel() for axis in figure.axes] == ["ε", "ε", "loss", "loss"]
     assert all(axis.get_xscale() == axis.get_yscale() == "log" for axis in figure.axes)
     low, high = (segment[:, 1] for segment in figure.axes[0].containers[1].lines[2][0].get_segments())
@@ -50,20 +50,20 @@ def test_bars_are_one_standard_deviation_each_way():
 def test_a_claim_holds_where_all_points_do():
     panels = [panel("a", one=(1, 2), other=(2, 2)), panel("b", one=(1, 1), other=(4, 1.5))]
     claim = judge_points("here", "one is better", "ratio", ratios(panels, "one", "other", no_worse))
-    assert (claim.verdict, claim.condition) == (Verdict.HOLDS, "")
+    assert (claim.verdict, claim.condition) == (ClaimVerdict.HOLDS, "")
     assert claim.measured == "ratio: 0.25 to 1"
 
 
 def test_a_claim_that_holds_nowhere_does_not_hold():
     worse = ratios([panel("a", one=(1, 2), other=(3, 8))], "other", "one", no_worse)
     claim = judge_points("here", "other is better", "ratio", worse)
-    assert (claim.verdict, claim.condition) == (Verdict.FAILS, "not at any point")
+    assert (claim.verdict, claim.condition) == (ClaimVerdict.FAILS, "not at any point")
 
 
 def test_a_condition_names_what_differs_and_by_how_much():
     panels = [panel(title, one=(1, 3), other=(1, 1)) for title in "ab"]
     claim = judge_points("here", "one is better", "ratio", ratios(panels, "one", "other", no_worse), "E1")
-    assert (claim.verdict, claim.condition) == (Verdict.CORRECTED, "not at ε = 5 (3)")
+    assert (claim.verdict, claim.condition) == (ClaimVerdict.CORRECTED, "not at ε = 5 (3)")
     assert claim.erratum == "E1"
     mixed = ratios([*panels, panel("c", one=(7, 1), other=(1, 1))], "one", "other", no_worse)
     assert judge_points("", "", "", mixed).condition == "not at 3 of 6 points, ε = 1, 5 (3 to 7)"

@@ -13,10 +13,10 @@ from reticent.privacy import pattern
 from reticent_lab.fleet import Constant, HashDraws, Uniform
 from reticent_lab.pattern_supports import supports
 from reticent_paper import patterns
-from reticent_paper.claims import Setting, Verdict
+from reticent_paper.claims import ClaimVerdict, Setting
 
 SMALL = Setting(fleets=(400, 1_000, 3_000), days=9)
-HOLDS, CORRECTED, FAILS = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS
+HOLDS, CORRECTED, FAILS = ClaimVerdict.HOLDS, ClaimVerdict.CORRECTED, ClaimVerdict.FAILS
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_a_verdict_follows_from_the_cases(cases, claim, doctored, mixed):
 
 def test_a_width_is_a_misprint_and_a_wider_pattern_would_be_more(cases):
     wider = replace(cases[0], parts=1, by_width=(0.5, 0.4, 0.1))
-    assert patterns.width_limit(cases).verdict is Verdict.MISPRINT
+    assert patterns.width_limit(cases).verdict is ClaimVerdict.MISPRINT
     assert patterns.width_limit([*cases, wider]).verdict is FAILS
 
 

@@ -15,7 +15,7 @@ import pytest
 from reticent_collector.plots import panels
 from reticent_lab.fleet import Recorded, Uniform
 from reticent_paper import report, run
-from reticent_paper.claims import Claim, Picture, Result, Run, Setting, Table, Verdict
+from reticent_paper.claims import ClaimVerdict, ExperimentResult, NumberTable, PaperClaim, Plot, Run, Setting
 
 TINY = Setting(fleets=(600, 1_000, 1_500), repetitions=12, days=4)
 
@@ -26,7 +26,7 @@ def _line():
     return figure
 
 
-AWKWARD = Table(
+AWKWARD = NumberTable(
     "awkward",
     "Cells that need care",
     ("name", "whole", "real", "yes"),
@@ -41,12 +41,12 @@ AWKWARD = Table(
 @pytest.fixture
 def made():
     claims = (
-        Claim("§6", "Second in order <script>", "b", Verdict.FAILS, "never & nowhere", "E13, E1"),
-        Claim("§2.1", "First in order", "a", Verdict.HOLDS, ours="so it is"),
-        Claim("reticent, beside §5", "Our own", "c", Verdict.CORRECTED, "sometimes"),
+        PaperClaim("§6", "Second in order <script>", "b", ClaimVerdict.FAILS, "never & nowhere", "E13, E1"),
+        PaperClaim("§2.1", "First in order", "a", ClaimVerdict.HOLDS, ours="so it is"),
+        PaperClaim("reticent, beside §5", "Our own", "c", ClaimVerdict.CORRECTED, "sometimes"),
     )
-    picture = Picture("line", "A line", 'It rises from 0 to 1, "as it should".', _line)
-    result = Result("thing", "A thing & more", "What it is.", (AWKWARD,), (picture,), claims)
+    picture = Plot("line", "A line", 'It rises from 0 to 1, "as it should".', _line)
+    result = ExperimentResult("thing", "A thing & more", "What it is.", (AWKWARD,), (picture,), claims)
     return Run(Setting(), (result,), (1.5,), 2**30, {"python": "3"})
 
 
@@ -106,7 +106,9 @@ def test_markdown_tables_keep_their_columns(made):
 
 def test_long_tables_are_cut_on_pages_and_whole_in_files(made, tmp_path):
     rows = tuple((number,) for number in range(500))
-    long = replace(made, results=(replace(made.results[0], tables=(Table("long", "Long", ("n",), rows),)),))
+    long = replace(
+        made, results=(replace(made.results[0], tables=(NumberTable("long", "Long", ("n",), rows),)),)
+    )
     report.write(long, tmp_path)
     assert "440 more rows are in the CSV file." in (tmp_path / "index.html").read_text()
     assert len((tmp_path / "thing-long.csv").read_text().splitlines()) == 501
@@ -181,7 +183,7 @@ def test_the_same_seed_gives_the_same_figures():
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path):
     """All files of two runs but the lines on duration and memory; a plain picture stands for the plots."""
-    picture = Picture("line", "A line", "It rises from 0 to 1.", _line)
+    picture = Plot("line", "A line", "It rises from 0 to 1.", _line)
 
     def files(name: str) -> dict[str, bytes]:
         done = run(["fig3"], TINY)
@@ -228,7 +230,7 @@ def test_every_claim_of_the_paper_is_judged_once_as_in_the_docs(small):
         assert claim.measured
         assert len(claim.says.split()) <= 15, claim.says
         assert claim.check in ("exact", "measured")
-        assert claim.condition or claim.verdict is Verdict.HOLDS, (
+        assert claim.condition or claim.verdict is ClaimVerdict.HOLDS, (
             f"{claim.says}: say what corrects it, or why not"
         )
 

@@ -13,10 +13,10 @@ from scipy.stats import binom
 
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 from reticent_paper import bounds, losses, memos, tables
-from reticent_paper.claims import EPSILONS, Setting, Table, Verdict
+from reticent_paper.claims import EPSILONS, ClaimVerdict, NumberTable, Setting
 
 SMALL = Setting(fleets=(600, 2_000), repetitions=60)
-HOLDS, CORRECTED, FAILS = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS
+HOLDS, CORRECTED, FAILS = ClaimVerdict.HOLDS, ClaimVerdict.CORRECTED, ClaimVerdict.FAILS
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_a_verdict_follows_from_the_table(named, claim, tables, verdict, column,
     assert claim(*others, with_column(last, column, change)).verdict is turned
 
 
-def with_column(table: Table, column: str, change) -> Table:
+def with_column(table: NumberTable, column: str, change) -> NumberTable:
     place = table.columns.index(column)
     rows = tuple((*row[:place], change(row[place]), *row[place + 1 :]) for row in table.rows)
     return replace(table, rows=rows)

@@ -7,7 +7,7 @@ from math import exp, log, tanh
 import pytest
 
 from reticent_paper import after, theorems
-from reticent_paper.claims import Setting, Table, Verdict
+from reticent_paper.claims import ClaimVerdict, NumberTable, Setting
 
 P = exp(1) / (exp(1) + 1)
 Q = 1 - P
@@ -28,16 +28,16 @@ def test_every_sentence_is_judged_once_and_names_its_place(result):
     assert all(claim.place.startswith("§") and claim.measured for claim in result.claims)
     assert {claim.check for claim in result.claims} == {"exact", "measured"}
     for claim in result.claims:
-        assert claim.condition or claim.verdict is Verdict.HOLDS, claim.says
+        assert claim.condition or claim.verdict is ClaimVerdict.HOLDS, claim.says
 
 
 def test_the_verdicts_are_those_of_the_errata(result):
     """MATHS 1: T is a misprint, S needed correcting; what is confirmed there holds here."""
-    misprints = {claim.erratum for claim in result.claims if claim.verdict is Verdict.MISPRINT}
-    corrected = {claim.erratum for claim in result.claims if claim.verdict is Verdict.CORRECTED}
+    misprints = {claim.erratum for claim in result.claims if claim.verdict is ClaimVerdict.MISPRINT}
+    corrected = {claim.erratum for claim in result.claims if claim.verdict is ClaimVerdict.CORRECTED}
     assert misprints == {"E3", "E4", "E5", "E14", "E26"}
     assert {"E11", "E15", "E27", "E28", "E29", "E30"} <= corrected
-    assert not any(claim.verdict is Verdict.FAILS for claim in result.claims)
+    assert not any(claim.verdict is ClaimVerdict.FAILS for claim in result.claims)
 
 
 def test_answers_of_a_history_by_brute_force():
@@ -74,12 +74,12 @@ def test_a_nearly_constant_device_by_enumeration(eta):
 
 def test_the_band_decides_the_verdict(result):
     near = result.tables[0]
-    assert theorems.approximately_consistent(near).verdict is Verdict.CORRECTED
+    assert theorems.approximately_consistent(near).verdict is ClaimVerdict.CORRECTED
     rows = tuple((row[0], row[0] + 0.01, *row[2:]) for row in near.rows)
-    worse = Table(near.name, near.title, near.columns, rows)
-    assert theorems.approximately_consistent(worse).verdict is Verdict.FAILS
-    steady = Table(near.name, near.title, near.columns, near.rows[:1])
-    assert theorems.approximately_consistent(steady).verdict is Verdict.HOLDS
+    worse = NumberTable(near.name, near.title, near.columns, rows)
+    assert theorems.approximately_consistent(worse).verdict is ClaimVerdict.FAILS
+    steady = NumberTable(near.name, near.title, near.columns, near.rows[:1])
+    assert theorems.approximately_consistent(steady).verdict is ClaimVerdict.HOLDS
 
 
 def test_a_smaller_step_tells_more(result):
@@ -94,9 +94,9 @@ def test_a_smaller_step_tells_more(result):
     assert told == pytest.approx(differ / (2 * log(2)), abs=0.012)
     assert loss == pytest.approx(2)
     assert table.rows[-1][2] > 2 * told
-    assert theorems.smaller_step(table).verdict is Verdict.CORRECTED
-    swapped = Table(table.name, table.title, table.columns, (table.rows[-1], table.rows[0]))
-    assert theorems.smaller_step(swapped).verdict is Verdict.FAILS
+    assert theorems.smaller_step(table).verdict is ClaimVerdict.CORRECTED
+    swapped = NumberTable(table.name, table.title, table.columns, (table.rows[-1], table.rows[0]))
+    assert theorems.smaller_step(swapped).verdict is ClaimVerdict.FAILS
 
 
 def test_what_a_change_tells(claims):

@@ -31,17 +31,12 @@ MATRIX = {
     ("POST", "/login"): (EVERYBODY, 303),  # what is asked for is in the form: it holds a reader's key here
     ("POST", "/logout"): (EVERYBODY, 303),
     ("GET", "/"): (READERS, 200),
-    ("GET", "/index.json"): (READERS, 200),
     ("GET", "/plans/{plan}"): (READERS, 200),
-    ("GET", "/plans/{plan}.json"): (READERS, 200),
     ("GET", "/plans/{plan}/metrics/{metric}"): (READERS, 200),
-    ("GET", "/plans/{plan}/metrics/{metric}.json"): (READERS, 200),
     ("GET", "/plans/{plan}/metrics/{metric}.csv"): (READERS, 200),
     ("GET", "/plans/{plan}/metrics/{metric}.svg"): (READERS, 404),  # there is no figure to draw
     ("GET", "/plans/{plan}/what-if"): (READERS, 200),
-    ("GET", "/plans/{plan}/what-if.json"): (READERS, 200),
     ("GET", "/health"): (READERS, 200),
-    ("GET", "/health.json"): (READERS, 200),
     ("GET", "/static/{name}"): (EVERYBODY, 200),
 }
 """Who gets through, and with which answer. HEAD is allowed wherever GET is; nothing else is."""

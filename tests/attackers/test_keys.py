@@ -203,10 +203,13 @@ def test_a_key_over_its_rate_is_held_back_whatever_it_sends(attack: Any, tools: 
             assert (answer.status, answer.json["code"]) == (429, "rate_limited")
             assert 7 <= int(answer.headers["retry-after"]) <= 10
         assert target.service.send(reports[0], target.texts["admin"]).status == 202
-        health = target.service.get("/health.json", target.texts["reader"]).json
-        assert "Over the rate" in health["worries"]
-        by_id = {line["id"]: line for line in health["keys"]}
-        assert (by_id[target.keys["ingest"].id]["limited"], by_id[target.keys["admin"].id]["limited"]) == (
-            2,
-            0,
-        )
+        page = target.service.get("/health", target.texts["reader"]).body.decode()
+        assert "Over the rate" in page.partition("Needs attention: ")[2].partition("<")[0]
+        limited = target.service.get("/metrics", target.texts["reader"]).body.decode()
+        for role, count in (("ingest", 2), ("admin", 0)):
+            (line,) = [
+                line
+                for line in limited.splitlines()
+                if line.startswith("reticent_key_limited_total{") and target.keys[role].id in line
+            ]
+            assert float(line.rpartition(" ")[2]) == count

@@ -436,8 +436,8 @@ def test_the_way_to_log_in_leads_back_here(target: Any) -> None:
 
 
 PRIVATE = [
-    "/", "/index.json", "/plans/app-usage", "/plans/app-usage.json", "/plans/app-usage/metrics/minutes",
-    "/plans/app-usage/metrics/minutes.json", "/plans/nothing", "/health", "/health.json", "/v1/plans",
+    "/", "/plans/app-usage", "/plans/app-usage/metrics/minutes.csv", "/plans/app-usage/metrics/minutes",
+    "/plans/nothing", "/health", "/v1/plans",
     "/v1/estimates?plan=app-usage", "/v1/estimates?plan=app-usage&format=csv", "/v1/estimates", "/v1/rounds",
     "/metrics", "/openapi.json", "/nowhere", "/login", "/v1/reports", "/healthz",
 ]  # fmt: skip

@@ -22,9 +22,9 @@ AROUND_THE_DOOR = [
     "/v1/plans/", "//v1/plans", "/v1//plans", "/./v1/plans", "/v1/./plans", "/x/../v1/plans", "/V1/plans",
     "/v1/plans%00", "/v1/plans;x", "/v1/plans%20", "/v1/plans.json", "/v1\\plans", "/%2e",
     "/%ff%fe", "/%00", "/plans/%00", "/plans/app-usage/", "/plans//metrics/minutes", "/plans/app-usage%00",
-    "/plans/app-usage/metrics/", "/plans/..%2fhealth", "/metrics/", "/health/", "/health.json/", "/login%00",
+    "/plans/app-usage/metrics/", "/plans/..%2fhealth", "/metrics/", "/health/", "/health.csv", "/login%00",
     "/login/", "/logout/", "/login.json", "/static", "/STATIC/" + ASSET, "/static/" + ASSET.upper(),
-    f"/static/{ASSET}%00", f"/static/{ASSET}/", f"/static//{ASSET}", f"/static/./{ASSET}", "/index.json/",
+    f"/static/{ASSET}%00", f"/static/{ASSET}/", f"/static//{ASSET}", f"/static/./{ASSET}", "/index.json",
 ]  # fmt: skip
 """No route is here: nobody gets anything, and whoever has no key is not told more than that one is needed."""
 

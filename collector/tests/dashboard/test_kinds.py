@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collector.tests.dashboard.test_pages import check_safe
+from collector.tests.dashboard.test_pages import check_figure, check_safe
 
+from reticent_collector.dashboard import labels
+from reticent_collector.dashboard.views import edge_unit
 from reticent_lab.fleet import SdkFleet
 
 PLAN = (Path(__file__).parents[3] / "examples" / "commands.toml").read_text()
@@ -31,50 +33,57 @@ def world(make_world: Callable[..., Any]) -> Any:
     return world
 
 
-def test_a_flag_is_a_percentage_on_the_page_and_a_share_in_the_twin(world: Any) -> None:
-    page, twin = world.get(f"{METRICS}/crashed").page, world.get(f"{METRICS}/crashed.json").json()
-    assert twin["kind"] == "flag"
-    assert twin["latest"]["lower"] <= 0.2 <= twin["latest"]["upper"] <= 1
+def newest(world: Any, metric: str) -> Any:
+    """The latest result of a metric."""
+    return world.results.estimates("tool-usage", metric, every="day")[0]
+
+
+def test_a_flag_is_a_percentage(world: Any) -> None:
+    page = world.get(f"{METRICS}/crashed").page
+    estimate = newest(world, "crashed").estimate
+    assert estimate.lower <= 0.2 <= estimate.upper <= 1
     assert "devices where it happened:" in page.texts
-    assert f"{100 * twin['latest']['value']:.1f}" in " ".join(page.texts)
+    assert f"{100 * estimate.value:.1f}" in " ".join(page.texts)
     assert "%" in page.texts
-    assert twin["manipulation_bound"]["moves"] < 1, "of a share, not of a percentage"
 
 
 def test_a_choice_has_a_bar_per_label_and_says_apart_how_many_chose_nothing(world: Any) -> None:
-    page, twin = world.get(f"{METRICS}/last_command").page, world.get(f"{METRICS}/last_command.json").json()
-    buckets = twin["histogram"]["buckets"]
+    page = world.get(f"{METRICS}/last_command").page
+    buckets = newest(world, "last_command").estimate.buckets
     names = ["build", "test", "run", "format", "publish", "absent"]
-    assert [bucket["label"] for bucket in buckets] == names
+    assert [bucket.label for bucket in buckets] == names
     for bucket, share in zip(buckets, (0.5, 0.25, 0, 0, 0, 0.25), strict=True):
-        assert bucket["lower"] <= share <= bucket["upper"]
-    assert all("bucket_low" not in bucket for bucket in buckets)
+        assert bucket.lower <= share <= bucket.upper
     assert [row[0] for row in page.rows if row[0] in names] == names, "the table has all of them"
     assert page.texts.count("build") > 2, "the axis, in two sizes, and the table"
-    assert twin["quantiles"] == []
-    assert twin["cumulative"] is None
+    assert "median" not in page.texts, "labels have no order"
     assert any(text.startswith("of devices (") and "chose nothing" in text for text in page.texts)
-    chose = twin["medians"][0]
-    assert chose["lower"] <= 0.75 <= chose["upper"]
-    assert chose["value"] == pytest.approx(1 - buckets[-1]["value"])
+    chose = {"value": 1 - buckets[-1].value, "half_width": buckets[-1].half_width}
+    headline = next(text for text in page.texts if "±" in text and text[0].isdigit())
+    check_figure(headline, "%", chose)
 
 
 def test_quantiles_are_those_of_devices_with_a_value(world: Any) -> None:
-    page, twin = world.get(f"{METRICS}/start_ms").page, world.get(f"{METRICS}/start_ms.json").json()
+    page = world.get(f"{METRICS}/start_ms").page
+    result = newest(world, "start_ms")
     assert "median of devices with a value" in page.texts
-    absent = twin["histogram"]["buckets"][-1]
-    assert absent["label"] == "absent"
-    assert absent["lower"] <= 0.5 <= absent["upper"]
-    assert twin["cumulative"]["edges"] == [0, 50, 100, 200, 500, 1000, 10_000]
+    absent = result.estimate.buckets[-1]
+    assert absent.label == "absent"
+    assert absent.lower <= 0.5 <= absent.upper
+    below = result.cumulative
+    assert list(below.edges) == [0, 50, 100, 200, 500, 1000, 10_000]
     for place, share in enumerate((0, 0, 1, 1, 1, 1, 1)):
-        assert twin["cumulative"]["lower"][place] <= share <= twin["cumulative"]["upper"][place]
-    assert all(quantile["lower"] <= 70 <= quantile["upper"] for quantile in twin["quantiles"])
+        assert below.lower[place] <= share <= below.upper[place]
+    median = below.quantile(0.5)
+    assert median.lower <= 70 <= median.upper
+    unit = edge_unit(world.plan.by_name["start_ms"])
+    low, high = (labels.rounded(edge / unit.size, 6) for edge in (median.lower, median.upper))
+    assert f"between {low} and {high}" in " ".join(page.texts)
     assert any("had no value" in text for text in page.texts)
 
 
 @pytest.mark.parametrize("path", ["/", "/plans/tool-usage", f"{METRICS}/last_command", f"{METRICS}/crashed"])
-def test_the_pages_are_safe_and_their_twins_are_there(world: Any, path: str) -> None:
+def test_the_pages_are_safe(world: Any, path: str) -> None:
     answer = world.get(path)
     assert answer.status == 200
     check_safe(answer.page)
-    assert world.get("/index.json" if path == "/" else f"{path}.json").status == 200

@@ -1,4 +1,4 @@
-"""What stands on the pages: the reader's figures, the same as in the twins, and nothing from elsewhere."""
+"""What stands on the pages: the reader's figures, and nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from collector.tests.dashboard.conftest import FIRST
 from reticent.plan import Plan, privacy_card
 from reticent.privacy import CLAIMS
 from reticent.reports import Report
-from reticent_collector.dashboard import login_page
+from reticent_collector.dashboard import labels, login_page
 from reticent_collector.estimates import csv_text, expected_half_width, norm_sub
 from reticent_collector.stores import Layout, RoundKey
 from reticent_lab.fleet import SdkFleet
@@ -45,15 +45,24 @@ HOSTILE = (
 )
 
 
-def twin_of(path: str) -> str:
-    parts = urlsplit(path)
-    query = f"?{parts.query}" if parts.query else ""
-    return f"{parts.path if parts.path != '/' else '/index'}.json{query}"
+def table_of(page: Any) -> tuple[str, list[list[str]]]:
+    """The table of a mean over time: its unit, and its rows."""
+    head, *rows = [row for row in page.rows if len(row) == 5]
+    return head[1].partition(", ")[2], rows
 
 
-def starts(figure: dict[str, Any]) -> int:
-    """When a figure of a twin begins, in unix seconds."""
-    return int(datetime.fromisoformat(figure["start_time"]).timestamp())
+def cards(world: Any, path: str) -> dict[str, str]:
+    """What the overview says of each metric, without its name."""
+    page = world.get(path).page
+    return {row[0]: " ".join(row[1:]) for row in page.rows if row[0] in world.results.plan("quick").by_name}
+
+
+NOTHING = "No estimate yet: no round has the 1 reports that a figure needs."
+
+
+def headline_of(page: Any) -> str:
+    """What is said of the latest figure: its value, when it is of, and how many reports it has."""
+    return " ".join(page.texts).partition("What the ± is made of")[0]
 
 
 SIZES = {"": 1, "seconds": 1, "min": 60, "h": 3600, "%": 0.01}
@@ -124,20 +133,37 @@ def test_every_link_leads_somewhere(world: Any) -> None:
         if not path or path in seen or path in ("/login", "/logout"):
             continue
         seen.add(path)
+        if path.startswith(("/v1/", "/metrics")):  # the collector's: see test_the_data_of_a_page_is_there
+            continue
         answer = world.get(path)
         assert answer.status == 200, path
         if answer.headers["content-type"].startswith("text/html"):
             waiting += [address for address in answer.page.addresses if len(seen) < 80]
-    assert {f"{METRIC}/starts", "/health", "/index.json", f"{METRIC}/starts.json"} <= seen
+    assert {f"{METRIC}/starts", "/health", "/v1/plans"} <= seen
+    assert any(path.startswith("/v1/estimates?plan=app-usage&metric=starts") for path in seen)
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES if "nope" not in path and "many" not in path])
-def test_every_page_links_its_twin(world: Any, path: str) -> None:
-    hrefs = [attributes.get("href") for attributes in world.get(path).page.all("a")]
-    assert twin_of(path) in hrefs
-    twin = world.get(twin_of(path))
-    assert twin.headers["content-type"] == "application/json"
-    assert isinstance(twin.json(), dict)
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("/", "/v1/plans"),
+        ("/plans/app-usage?rounds=14", "/v1/rounds?plan=app-usage&last=14"),
+        (
+            f"{METRIC}/starts?every=day&since=2026-09-22&until=2026-09-23&by=os&confidence=99&segment=channel:beta",
+            "/v1/estimates?plan=app-usage&metric=starts&confidence=0.99&every=day&by=os&last=1000"
+            "&since=1790035200&until=1790208000&segment=channel:beta",
+        ),
+    ],
+)
+def test_every_page_of_figures_links_to_its_data(world: Any, path: str, data: str) -> None:
+    assert data in world.get(path).page.addresses
+
+
+@pytest.mark.parametrize(
+    "path", ["/index.json", "/plans/app-usage.json", f"{METRIC}/starts.json", "/health.json"]
+)
+def test_a_page_has_no_second_form(world: Any, path: str) -> None:
+    assert world.get(path).status == 404
 
 
 @pytest.mark.parametrize(
@@ -148,39 +174,30 @@ def test_every_page_says_whom_its_figures_are_about(world: Any, path: str) -> No
 
 
 @pytest.mark.parametrize(("confidence", "every"), [(80, "round"), (99, "round"), (95, "day"), (95, "week")])
-def test_a_mean_is_the_readers_on_the_page_and_in_the_twin(world: Any, confidence: int, every: str) -> None:
+def test_a_mean_on_the_page_is_the_readers(world: Any, confidence: int, every: str) -> None:
     path = f"{METRIC}/editor_seconds?confidence={confidence}&every={every}"
     truth = world.results.estimates(
         "app-usage", "editor_seconds", last=60, confidence=confidence / 100, every=every
     )
-    (series,) = world.get(twin_of(path)).json()["series"]
     assert len(truth) == {"round": 11, "day": 4, "week": 1}[every]
-    assert [(starts(point), point["state"]) for point in series["points"]] == [
-        (result.start, result.state) for result in truth
-    ]
-    for point, result in zip(series["points"], truth, strict=True):
-        for name, value in result.estimate.to_dict().items():
-            assert point[name] == value
-    head, *rows = [row for row in world.get(path).page.rows if len(row) == 5]
-    unit = head[1].partition(", ")[2]
-    for row, point in zip(rows, series["points"], strict=True):
-        check_figure(row[1], unit, point)
-        check_interval(row[2], unit, point)
-        assert row[3:] == [f"{point['reports']:,}", point["state"]]
+    unit, rows = table_of(world.get(path).page)
+    for row, result in zip(rows, truth, strict=True):
+        figure = result.estimate.to_dict()
+        assert row[0] == labels.period(result.start, result.end, result.every)
+        check_figure(row[1], unit, figure)
+        check_interval(row[2], unit, figure)
+        assert row[3:] == [f"{result.estimate.reports:,}", result.state]
 
 
 def test_the_headline_is_the_latest_sealed_period_and_says_how_it_changed(world: Any) -> None:
-    twin = world.get(f"{METRIC}/editor_seconds.json").json()
-    open_point, sealed = twin["series"][0]["points"][:2]
-    assert (open_point["state"], sealed["state"]) == ("open", "sealed")
-    assert twin["latest"] == sealed
+    provisional, sealed, *_ = world.results.estimates("app-usage", "editor_seconds", every="day")
+    assert (provisional.state, sealed.state) == ("open", "sealed")
     (change,) = world.results.changes(
-        "app-usage", "editor_seconds", every="day", since=starts(sealed), until=starts(sealed) + 1
+        "app-usage", "editor_seconds", every="day", since=sealed.start, until=sealed.start + 1
     )
-    assert twin["change"]["words"] == change.words
     text = world.get(f"{METRIC}/editor_seconds").text
     figure, unit = re.search(r"<strong>([^<]+)</strong> <span class=\"unit\">([^<]*)<", text).groups()  # type: ignore[union-attr]
-    check_figure(figure, unit, sealed)
+    check_figure(figure, unit, sealed.estimate.to_dict())
     words = change.words.partition(" (")[0]
     spans = [tag.get("class", "").split() for tag in world.get(f"{METRIC}/editor_seconds").page.all("span")]
     marks = [" ".join(names) for names in spans if "change" in names]
@@ -195,12 +212,10 @@ def test_the_headline_is_the_latest_sealed_period_and_says_how_it_changed(world:
 def test_what_the_half_width_is_made_of_and_what_more_devices_would_give(world: Any) -> None:
     (result,) = world.results.estimates("app-usage", "editor_seconds", rounds=[FIRST + 3])
     page = world.get(f"{METRIC}/editor_seconds?every=round&since=2026-09-22&until=2026-09-22").page
-    twin = world.get(f"{METRIC}/editor_seconds.json?every=round&until=2026-09-22").json()["latest"]
-    estimate = next(
-        one.estimate
-        for one in world.results.estimates("app-usage", "editor_seconds", every="round")
-        if one.start == starts(twin)
-    )
+    midnight = int(datetime(2026, 9, 23, tzinfo=UTC).timestamp())
+    estimate = world.results.estimates("app-usage", "editor_seconds", every="round", until=midnight)[
+        0
+    ].estimate
     assert estimate.noise_half_width**2 + estimate.sampling_half_width**2 == pytest.approx(
         estimate.half_width**2
     )
@@ -224,17 +239,15 @@ def test_what_the_half_width_is_made_of_and_what_more_devices_would_give(world: 
 
 def test_segments_are_compared_line_by_line(world: Any) -> None:
     path = f"{METRIC}/editor_seconds?every=round&by=os"
-    twin = world.get(twin_of(path)).json()
     truth = world.results.estimates("app-usage", "editor_seconds", last=60, by="os", every="round")
-    for series in twin["series"]:
-        expected = [result for result in truth if result.segment == series["segment"]]
-        assert [point["value"] for point in series["points"]] == [
-            result.estimate.value for result in expected
-        ]
-    assert {series["segment"]["os"] for series in twin["series"]} == {"windows", "macos", "linux"}
     page = world.get(path).page
     lines = [tag for tag in page.all("g") if "data-line" in tag]
-    assert [tag["data-line"] for tag in lines] == [series["segment"]["os"] for series in twin["series"]] * 2
+    assert [tag["data-line"] for tag in lines] == ["windows", "macos", "linux"] * 2
+    unit, _ = table_of(page)
+    for tag in ("windows", "macos", "linux"):
+        latest = next(one for one in truth if one.segment == {"os": tag} and one.state == "sealed")
+        (row,) = [row for row in page.rows if row[0] == tag]
+        check_figure(row[1], unit, latest.estimate.to_dict())
     only = world.get(f"{path}&tag=macos").page
     visible = {tag["data-line"] for tag in only.all("g") if "data-line" in tag and "off" not in tag["class"]}
     assert visible == {"macos"}
@@ -244,25 +257,18 @@ def test_segments_are_compared_line_by_line(world: Any) -> None:
 
 @pytest.mark.parametrize("every", ["round", "day"])
 @pytest.mark.parametrize("metric", ["editor_spread", "starts"])
-def test_a_histogram_is_the_readers_on_the_page_and_in_the_twin(world: Any, metric: str, every: str) -> None:
-    twin = world.get(f"{METRIC}/{metric}.json?every={every}&by=os").json()
+def test_a_histogram_on_the_page_is_the_readers(world: Any, metric: str, every: str) -> None:
     results = world.results.estimates("app-usage", metric, last=60, every=every)
     result = next(result for result in results if result.state == "sealed")
-    assert starts(twin) == result.start
-    assert twin["histogram"] == result.to_dict()
-    assert twin["norm_sub"] == list(norm_sub(result.estimate))
-    medians = [result.cumulative.quantile(0.5) for result in results]
-    assert [(point["lower"], point["upper"]) for point in twin["medians"]] == [
-        (median.lower, median.upper) for median in medians
-    ]
     apart = world.results.estimates(
         "app-usage", metric, every=every, by="os", since=result.start, until=result.start + 1
     )
-    assert twin["by_tag"] == [one.to_dict() for one in apart]
     page = world.get(f"{METRIC}/{metric}?every={every}&by=os").page
     rows = [row for row in page.rows if re.fullmatch(r"[\d.,]+ to [\d.,]+", row[0])]
     by_tag, rows = rows[: len(rows) // 2], rows[len(rows) // 2 :]
-    for row, bucket, projected in zip(rows, twin["histogram"]["buckets"], twin["norm_sub"], strict=True):
+    assert labels.period(result.start, result.end, every) in page.texts
+    buckets = [bucket.to_dict() for bucket in result.estimate.buckets]
+    for row, bucket, projected in zip(rows, buckets, norm_sub(result.estimate), strict=True):
         check_figure(row[1], "%", bucket)
         check_interval(row[2], "%", bucket)
         assert read_back(row[3], "%")[0] == pytest.approx(projected, abs=0.06 * bucket["half_width"])
@@ -280,17 +286,15 @@ def test_a_median_is_told_by_the_buckets_it_lies_in_and_never_finer(make_world: 
     number = world.plan.round_at(world.now) - 2
     world.answer(SdkFleet(world.plan, 3000, seed=2), number, {"minutes": [0] * 2700 + [200] * 300})
     page = "/plans/small/metrics/minutes"
-    twin = world.get(f"{page}.json").json()
-    assert [(one["lower"], one["upper"]) for one in twin["medians"]] == [(0.0, 60.0)]
-    assert all("value" not in one for one in (*twin["medians"], *twin["quantiles"]))
     for path in (page, "/"):
         texts = " ".join(world.get(path).page.texts)
         assert "between 0 and 1 h" in texts
         assert "sharp" not in texts
     few = make_world(world.plan.text)
     few.answer(SdkFleet(few.plan, 120, seed=2), number, {"minutes": [20, 200] * 60})
-    (median,) = few.get(f"{page}.json").json()["medians"]
-    buckets = round((median["upper"] - median["lower"]) / 60)
+    (result,) = few.results.estimates("small", "minutes", every="round")
+    median = result.cumulative.quantile(0.5)
+    buckets = round((median.upper - median.lower) / 60)
     assert buckets > 1
     assert f"within {buckets} of 6 buckets" in " ".join(few.get(page).page.texts)
 
@@ -308,11 +312,12 @@ def test_a_link_names_a_period_by_its_date_and_lasts(world: Any) -> None:
     day = datetime.fromtimestamp(newest.start, UTC).strftime("%Y-%m-%d")
     assert link == f"{METRIC}/starts?every=day&at={day}"
     day = datetime.fromtimestamp(oldest.start, UTC).strftime("%Y-%m-%d")
-    twin = world.get(f"{METRIC}/starts.json?rounds=1&at={day}").json()
-    assert twin["histogram"] == oldest.to_dict()
-    at = datetime.fromtimestamp((FIRST + 2) * 21_600, UTC).strftime("%Y-%m-%dT%H:%M")
-    one_round = world.get(f"{METRIC}/starts.json?rounds=1&every=round&at={at}").json()
-    assert one_round["histogram"]["round"] == FIRST + 2
+    said = headline_of(world.get(f"{METRIC}/starts?rounds=1&at={day}").page)
+    assert f"{labels.period(oldest.start, oldest.end, 'day')} · {oldest.estimate.reports:,} reports" in said
+    start = (FIRST + 2) * 21_600
+    at = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%dT%H:%M")
+    said = headline_of(world.get(f"{METRIC}/starts?rounds=1&every=round&at={at}").page)
+    assert f"{labels.period(start, start + 21_600, 'round')} · 400 reports" in said
     gone = world.get(f"{METRIC}/starts?at=2025-01-01")
     assert gone.status == 200
     assert "No figure at 1 Jan 2025" in gone.text
@@ -348,8 +353,9 @@ def test_tables_and_charts_are_files_with_the_same_figures(world: Any) -> None:
 
 def test_the_overview_finds_sorts_and_keeps_what_was_chosen(world: Any) -> None:
     def names(query: str) -> list[str]:
-        (plan,) = world.get(f"/index.json{query}").json()["plans"]
-        return [metric["name"] for metric in plan["metrics"]]
+        addresses = [urlsplit(address).path for address in world.get(f"/{query}").page.addresses]
+        links = dict.fromkeys(address for address in addresses if address.startswith(METRIC))
+        return [link.rpartition("/")[2] for link in links]
 
     assert names("") == [metric.name for metric in world.plan.metrics]
     assert names("?sort=name") == sorted(names(""))
@@ -358,17 +364,13 @@ def test_the_overview_finds_sorts_and_keeps_what_was_chosen(world: Any) -> None:
     links = [address for address in page.addresses if "/metrics/" in address]
     assert links
     assert all(link.endswith("?confidence=99&every=week") for link in links)
-    (plan,) = world.get("/index.json?every=week").json()["plans"]
-    assert {metric["latest"]["every"] for metric in plan["metrics"]} == {"week"}
+    (week,) = world.results.periods("app-usage", every="week")
+    assert labels.period(week.start, week.end, "week") in " ".join(page.texts)
 
 
-def test_the_privacy_card_is_in_plain_words_and_in_the_twin(world: Any) -> None:
+def test_the_privacy_card_is_in_plain_words(world: Any) -> None:
     card = privacy_card(world.plan)
-    twin = world.get("/plans/app-usage.json").json()
-    assert twin["privacy"]["round"] == card.round
-    assert twin["privacy"]["lifetime"] == card.lifetime
     assert math.isinf(card.metrics["browser_seconds"].change_per_round)
-    assert twin["privacy"]["metrics"]["browser_seconds"]["change_per_round"] is None
     page = world.get("/plans/app-usage").page
     by_name = {row[0]: row[1:] for row in page.rows if len(row) == 6}
     for name, losses in [*card.metrics.items(), ("whole plan", card.loss)]:
@@ -381,9 +383,9 @@ def test_the_privacy_card_is_in_plain_words_and_in_the_twin(world: Any) -> None:
     assert by_name["whole plan"][3:] == ["infinite", "infinite"]
     assert float(by_name["group apps"][0]) >= card.groups["apps"].round
     assert any(CLAIMS["lifetime"].says(card.lifetime) in text for text in page.texts)
-    assert twin["privacy"]["any_history"] is None
     assert any("Not hidden: that a device takes part" in text for text in page.texts)
-    assert [info["round"] for info in twin["rounds"]] == [info.key.round for info in world.store.rounds()]
+    listed = [row[1] for row in page.rows if len(row) == 6 and row[1].isdigit()]
+    assert listed == [str(info.key.round) for info in world.store.rounds()]
 
 
 ONE_MEAN = """
@@ -449,9 +451,6 @@ def test_reports_that_no_honest_fleet_sends_are_pointed_out(make_world: Callable
     key = RoundKey("small", 1, number)
     world.store.append({key: b"".join(layout.pack(report) for report in ones)})
     world.store.seal(key)
-    latest = world.get("/plans/small/metrics/minutes.json").json()["latest"]
-    assert latest["consistent"] is False
-    assert latest["value"] > latest["upper"] == 360
     page = world.get("/plans/small/metrics/minutes").text
     assert "No true value within the range explains these reports" in page
     assert "<b>odd</b>" in page
@@ -508,7 +507,6 @@ os = ["a", "b"]
         assert "<img" not in answer.text
         assert "49" not in "".join(text for text in answer.page.texts if "7*7" in text)
     assert HOSTILE in " ".join(world.get("/plans/hostile").page.texts)
-    assert world.get("/plans/hostile.json").json()["owner"] == HOSTILE
 
 
 def test_the_login_page_asks_for_a_key_and_goes_nowhere_else(world: Any) -> None:
@@ -546,27 +544,25 @@ def test_links_keep_what_was_chosen(world: Any) -> None:
     assert (usual["raw"], usual["norm-sub"]) == (page, f"{page}?view=norm-sub")
 
 
-def test_a_mean_of_one_tag_is_the_same_on_its_page_in_its_twin_and_in_its_table(world: Any) -> None:
+def test_a_mean_of_one_tag_is_the_same_on_its_page_and_in_its_file(world: Any) -> None:
     query = "?every=day&segment=os:linux"
     truth = world.results.estimates(
         "app-usage", "editor_seconds", last=60, every="day", segment={"os": "linux"}
     )
-    twin = world.get(f"{METRIC}/editor_seconds.json{query}").json()
-    values = [point["value"] for point in twin["series"][0]["points"]]
-    assert values == [result.estimate.value for result in truth]
-    assert twin["segment"] == twin["latest"]["segment"] == twin["series"][0]["segment"] == {"os": "linux"}
     assert world.get(f"{METRIC}/editor_seconds.csv{query}").text == csv_text(truth.rows)
     page = world.get(f"{METRIC}/editor_seconds{query}").page
     assert [tag["value"] for tag in page.all("option") if "selected" in tag][2:] == ["os:linux", ""]
-    both = world.get(f"{METRIC}/editor_seconds.json{query}&by=channel").json()
-    tags = [{"os": "linux", "channel": tag} for tag in ("stable", "beta")]
-    assert [line["segment"] for line in both["series"]] == tags
+    unit, rows = table_of(page)
+    for row, result in zip(rows, truth, strict=True):
+        check_figure(row[1], unit, result.estimate.to_dict())
+    both = world.get(f"{METRIC}/editor_seconds{query}&by=channel").page
+    assert [tag["data-line"] for tag in both.all("g") if "data-line" in tag] == ["stable", "beta"] * 2
 
 
 def test_dates_pick_what_is_shown_and_both_are_included(world: Any) -> None:
     query = "?every=day&since=2026-09-22&until=2026-09-23"
-    (series,) = world.get(f"{METRIC}/editor_seconds.json{query}").json()["series"]
-    assert [point["start_time"][:10] for point in series["points"]] == ["2026-09-23", "2026-09-22"]
+    _, rows = table_of(world.get(f"{METRIC}/editor_seconds{query}").page)
+    assert [row[0] for row in rows] == ["Wed 23 Sep 2026", "Tue 22 Sep 2026"]
 
 
 def test_a_sampled_plan_is_shown_by_its_window_and_rounds_can_be_had(make_world: Callable[..., Any]) -> None:
@@ -581,14 +577,13 @@ def test_a_sampled_plan_is_shown_by_its_window_and_rounds_can_be_had(make_world:
     for number in range(first, now):
         world.answer(fleet, number, {"minutes": [4] * 80, "spread": [4] * 80})
     page = "/plans/small/metrics"
-    for metric, member in (("minutes", "latest"), ("spread", "histogram")):
-        twin = world.get(f"{page}/{metric}.json").json()
-        assert twin["every"] == "window"
-        assert (twin[member]["round"], twin[member]["reports"]) == (first, 80)
-        rounds = world.get(f"{page}/{metric}.json?every=round").json()
-        figures = rounds["series"][0]["points"] if metric == "minutes" else rounds["medians"]
-        assert {figure["every"] for figure in figures} == {"round"}
-        assert len(figures) > 2
+    seconds = world.plan.round_seconds
+    whole = labels.period(first * seconds, window.first * seconds, "window")
+    one_round = labels.period((window.first - 1) * seconds, window.first * seconds, "round")
+    for metric in ("minutes", "spread"):
+        assert f"{whole} · 80 reports" in headline_of(world.get(f"{page}/{metric}").page)
+        assert one_round in world.get(f"{page}/{metric}?every=round").page.texts
+        assert one_round not in world.get(f"{page}/{metric}").page.texts
     assert "Of 80 devices" in world.get("/plans/small").text, "those of a window, not of a round"
 
 
@@ -639,9 +634,8 @@ def quick(make_world: Callable[..., Any]) -> Any:
 @pytest.mark.parametrize("metric", ["size", "theme"])
 def test_a_day_with_single_reports_has_a_page(quick: Any, metric: str) -> None:
     page = f"/plans/quick/metrics/{metric}"
-    assert {
-        bucket["value"] for bucket in quick.get(f"{page}.json?every=day").json()["histogram"]["buckets"]
-    } == {None}
+    (result,) = quick.results.estimates("quick", metric, every="day")
+    assert all(math.isnan(bucket.value) for bucket in result.estimate.buckets)
     text = quick.get(f"{page}?every=day")
     assert text.status == 200
     assert "unknown" in text.page.texts
@@ -652,14 +646,17 @@ def test_rounds_of_seconds_have_addresses_and_times_of_their_own(quick: Any) -> 
     page = quick.get("/plans/quick/metrics/size?every=round").page
     times = [tag["value"] for tag in page.all("option") if tag["value"].startswith("2026-09-21T")]
     assert len({*times}) == 6
-    twins = [quick.get(f"/plans/quick/metrics/size.json?every=round&at={at}").json() for at in times]
-    assert [twin["histogram"]["round"] for twin in twins] == [179_000_005 - place for place in range(6)]
+    for place, at in enumerate(times):
+        start = (179_000_005 - place) * 10
+        said = headline_of(quick.get(f"/plans/quick/metrics/size?every=round&at={at}").page)
+        assert f"{labels.period(start, start + 10, 'round')} · 1 reports" in said
     assert "21 Sep 2026, 14:13:30 to 14:13:40 UTC" in page.texts
 
 
 def test_a_time_in_seconds_ends_where_it_says(quick: Any) -> None:
-    medians = quick.get("/plans/quick/metrics/size.json?every=round&until=1790000020").json()["medians"]
-    assert [median["round"] for median in medians] == [179_000_001, 179_000_000]
+    page = quick.get("/plans/quick/metrics/size?every=round&until=1790000020").page
+    times = [tag["value"] for tag in page.all("option") if tag["value"].startswith("2026-09-21T")]
+    assert times == [labels.address(number * 10, "round") for number in (179_000_001, 179_000_000)]
 
 
 @pytest.mark.parametrize(("before", "after"), [("size", "count"), ("count", "size")])
@@ -675,8 +672,7 @@ def test_a_metric_of_another_kind_in_an_older_version_is_another_metric(
     world.store.register(Plan.from_toml(kinds[after].replace("version = 1", "version = 2")))
     assert "No estimate yet" in world.get("/plans/quick/metrics/size?every=round").text
     assert "No result yet" in world.get("/public/quick/size").text
-    (plan,) = world.get("/index.json?every=round").json()["plans"]
-    assert plan["metrics"][0]["latest"] is None
+    assert cards(world, "/?every=round")["size"] == NOTHING
 
 
 def test_the_change_of_a_metric_of_another_kind_is_not_told(make_world: Callable[..., Any]) -> None:
@@ -687,10 +683,10 @@ def test_the_change_of_a_metric_of_another_kind_is_not_told(make_world: Callable
     for number in (179_000_000, 179_000_001):
         world.answer(SdkFleet(world.plan, 50, 1), number, {"size": [1] * 50, "theme": ["dark"] * 50})
     world.store.register(Plan.from_toml(SECONDS.replace("version = 1", "version = 2")))
-    (plan,) = world.get("/index.json?every=round").json()["plans"]
-    told = {metric["name"]: (metric["latest"], metric["change"]) for metric in plan["metrics"]}
-    assert told["size"] == (None, None)
-    assert None not in told["theme"]
+    told = cards(world, "/?every=round")
+    assert told["size"] == NOTHING
+    assert "change" in told["theme"]
+    assert "±" in told["theme"]
 
 
 COUNT = """[metrics.size]

@@ -18,6 +18,7 @@ from reticent_lab.fleet import SdkFleet
 
 METRIC = "/plans/app-usage/metrics"
 UNEVEN = "than chance explains"
+HINTS = ("No report has arrived yet", "No recent reports", "The last sealed round has", "Damaged rounds")
 
 MINUTES = """
 min_reports = 1
@@ -49,17 +50,17 @@ def test_sealed_rounds_are_estimated_once_and_open_ones_each_time(
         return results(period, *rest)
 
     monkeypatch.setattr(world.results, "results", watched)
-    path = f"{METRIC}/minutes.json?every=round"
-    first = world.get(path).json()
-    assert world.get(path).json() == first
-    assert world.get(f"{path}&confidence=99").json() != first, "another confidence is another estimate"
+    path = f"{METRIC}/minutes?every=round"
+    first = world.get(path).page.rows
+    assert world.get(path).page.rows == first
+    assert world.get(f"{path}&confidence=99").page.rows != first, "another confidence is another estimate"
     assert estimated == [now - 1, now - 2, now - 3, now - 1, now - 1, now - 2, now - 3]
 
     world.store.seal(RoundKey("app-usage", 1, now - 1))
-    after = world.get(path).json()["series"][0]["points"][0]
-    before = first["series"][0]["points"][0]
-    assert (before["state"], after["state"]) == ("open", "sealed")
-    assert (before["value"], before["half_width"]) == (after["value"], after["half_width"])
+    after = world.get(path).page.rows
+    assert [row[-1] for row in first] == ["state", "open", "sealed", "sealed"]
+    assert [row[-1] for row in after] == ["state", "sealed", "sealed", "sealed"]
+    assert [row[:-1] for row in first] == [row[:-1] for row in after]
 
 
 def test_what_is_shown_of_an_open_period_follows_its_reports_and_its_seal(
@@ -73,11 +74,14 @@ def test_what_is_shown_of_an_open_period_follows_its_reports_and_its_seal(
     world.answer(fleet, last, {"minutes": [100] * 40}, seal=False)
 
     def seen(every: str) -> tuple[Any, ...]:
-        twin = world.get(f"{METRIC}/minutes.json?every={every}&by=").json()
-        (overview,) = world.get(f"/index.json?every={every}").json()["plans"][0]["metrics"]
-        assert overview["latest"]["reports"] == twin["histogram"]["reports"]
-        assert overview["latest"]["state"] == twin["histogram"]["state"] == twin["state"]
-        return twin["histogram"]["reports"], twin["state"]
+        page = world.get(f"{METRIC}/minutes?every={every}&by=").page
+        (reports,) = {row[-1] for row in page.rows if len(row) == 5 and row[-1].isdigit()}
+        (row,) = [row for row in world.get(f"/?every={every}").page.rows if row[0] == "minutes"]
+        assert f"{reports} reports" in row[1]
+        head = " ".join(page.texts).partition(f"{reports} reports")[0]
+        state = "open" if " open " in head.rpartition("Latest")[2] else "sealed"
+        assert ("open" in row[1]) is (state == "open")
+        return int(reports), state
 
     for every in ("round", "day"):
         assert seen(every) == (40, "open")
@@ -98,10 +102,10 @@ def test_a_change_is_shown_once_the_round_before_is_sealed_too(make_world: Calla
     fleet = SdkFleet(world.plan, 40, seed=3)
     for number in (last - 1, last):
         world.answer(fleet, number, {"minutes": [100] * 40}, seal=number == last)
-    path = f"{METRIC}/minutes.json?every=round"
-    assert world.get(path).json()["change"] is None
+    path = f"{METRIC}/minutes?every=round"
+    assert "compared with" not in world.get(path).text
     world.store.seal(RoundKey("app-usage", 1, last - 1))
-    assert world.get(path).json()["change"] is not None
+    assert "compared with" in world.get(path).text
 
 
 def test_memory_is_bounded() -> None:
@@ -123,14 +127,20 @@ def test_versions_without_a_segment_are_left_out_of_a_comparison(make_world: Cal
         fleet = SdkFleet(plan, 40, seed=1, segments=[{"os": "linux"}] * 40)
         world.answer(fleet, number, {"minutes": [100] * 40})
 
-    def rounds(query: str) -> list[int]:
-        (series,) = world.get(f"{METRIC}/minutes.json?every=round{query}").json()["series"]
-        return [point["round"] for point in series["points"]]
+    def clock(number: int) -> str:
+        window = world.plan.round(number)
+        return labels.period(window.start, window.end, "round")
 
-    assert rounds("") == [now - 2, now - 3]
-    assert rounds("&by=os") == [now - 2]
+    whole = world.get(f"{METRIC}/minutes?every=round").page
+    assert [row[0] for row in whole.rows if len(row) == 5][1:] == [clock(now - 2), clock(now - 3)]
+    apart = world.get(f"{METRIC}/minutes?every=round&by=os").page
+    marks = [tag for tag in apart.all("g") if tag.get("data-line") == "linux"]
+    assert marks
+    assert [row[1] for row in apart.rows if row[0] == "linux"] == [
+        row[1] for row in whole.rows if row[0] == clock(now - 2)
+    ], "all devices of the newer version have that tag"
     assert "version 2" in world.get(f"{METRIC}/minutes?every=round").text
-    assert world.get("/plans/app-usage.json").json()["versions"] == [2, 1]
+    assert "(served: 2, 1)" in world.get("/plans/app-usage").page.texts
 
 
 def test_a_round_of_another_unit_is_shown_with_its_like(make_world: Callable[..., World]) -> None:
@@ -145,8 +155,9 @@ def test_a_round_of_another_unit_is_shown_with_its_like(make_world: Callable[...
         world.answer(SdkFleet(plan, 40, seed=1), number, {"minutes": [100] * 40})
     early = labels.address(world.plan.round(now - 4).start, "round")
     for query, rounds in (("", [now - 2]), (f"&at={early}", [now - 3, now - 4])):
-        twin = world.get(f"{METRIC}/minutes.json?every=round{query}").json()
-        assert [point["round"] for point in twin["medians"]] == rounds
+        page = world.get(f"{METRIC}/minutes?every=round{query}").page
+        offered = [tag["value"] for tag in page.all("option") if tag["value"].startswith("2026-")]
+        assert offered == [labels.address(world.plan.round(number).start, "round") for number in rounds]
 
 
 @pytest.mark.parametrize(
@@ -167,10 +178,10 @@ def test_silence_and_a_loss_of_devices_are_told(
     last = world.plan.round_at(world.now) - behind
     for number, count in enumerate(reports, start=last - len(reports) + 1):
         world.answer(SdkFleet(world.plan, count, seed=1), number, {"minutes": [100] * count})
-    (plan,) = world.get("/index.json").json()["plans"]
-    hints = plan["hints"]
-    assert [hint in sentence for sentence in hints] == [True] * bool(hint)
-    assert world.get("/plans/app-usage.json").json()["hints"] == hints
+    for path in ("/", "/plans/app-usage"):
+        sentences = [text for text in world.get(path).page.texts if text.startswith(HINTS)]
+        assert len(sentences) == (1 if hint else 0)
+        assert all(hint in sentence for sentence in sentences)
 
 
 def test_a_plan_says_that_it_expired_after_its_last_day(make_world: Callable[..., World]) -> None:
@@ -187,18 +198,16 @@ def test_a_plan_without_reports_has_pages_all_the_same(make_world: Callable[...,
         answer = world.get(f"{METRIC}/{metric}")
         assert answer.status == 200
         assert "No estimate yet" in answer.text
-        assert world.get(f"{METRIC}/{metric}.json").status == 200
 
 
 def test_an_even_fleet_hears_nothing_of_it(world: World) -> None:
     for page in ("/health", f"{METRIC}/starts", f"{METRIC}/editor_spread", "/"):
         assert UNEVEN not in world.get(page).text
-    assert world.get("/health.json").json()["uneven"] == []
     for name in ("starts", "editor_spread"):
-        balance = world.get(f"{METRIC}/{name}.json?every=round").json()["histogram"]["balance"]
-        assert balance["even"]
-        assert 1e-6 <= balance["p_value"] <= 1
-    assert "balance" not in world.get(f"{METRIC}/editor_seconds.json").json()["latest"]
+        balance = world.results.estimates("app-usage", name, every="round")[1].balance
+        assert balance is not None
+        assert balance.even
+        assert 1e-6 <= balance.p_value <= 1
 
 
 def gathered(world: World, number: int, seal: bool, segment: dict[str, str], cohort: int = 3) -> None:
@@ -226,13 +235,13 @@ def test_the_pages_point_at_the_newest_uneven_round(make_world: Callable[..., Wo
     number = world.plan.round_at(world.now) - 1
     gathered(world, number - 1, True, {"os": "linux", "channel": "beta"})
     gathered(world, number, False, {"os": "linux", "channel": "beta"})
-    twin = world.get("/health.json").json()
-    assert [(result["metric"], result["round"], result["state"]) for result in twin["uneven"]] == [
+    uneven = world.results.uneven(4)
+    assert [(one.metric.name, one.round, one.state) for one in uneven] == [
         ("editor_spread", number, "open"),
         ("starts", number, "open"),
     ]
-    assert "Cohorts" in twin["worries"]
     page = world.get("/health")
+    assert any("Cohorts" in text for text in page.page.texts if text.startswith("Needs attention"))
     assert page.text.count(UNEVEN) == 2
     assert "row 3 of the Hadamard matrix (300, 9 expected)" in page.text
     links = [address for address in page.page.addresses if "?every=round" in address]
@@ -241,9 +250,10 @@ def test_the_pages_point_at_the_newest_uneven_round(make_world: Callable[..., Wo
         answer = world.get(address)
         assert UNEVEN in answer.text
         assert "leave no trace" in answer.text
-    twin = world.get(f"{METRIC}/starts.json?every=round").json()["histogram"]["balance"]
+    balance = uneven[1].balance
+    assert balance is not None
     window = world.plan.by_name["starts"].mechanism.rows_of(3)
-    assert {row["row"] for row in twin["over"]} == set(window)
+    assert {row["row"] for row in balance.to_dict()["over"]} == set(window)
     assert UNEVEN not in world.get(f"{METRIC}/editor_seconds").text, "a mean cannot show it"
 
 
@@ -269,8 +279,8 @@ def test_the_health_page_is_there_when_the_store_is_not(
     monkeypatch.setattr(world.store, "rounds", broken)
     answer = world.get("/health")
     assert answer.status == 200
-    cohorts = world.get("/health.json").json()
-    assert (cohorts["uneven"], "Cohorts" in cohorts["worries"]) == (None, False)
+    assert '<dt>Cohorts</dt><dd class="value">unknown</dd>' in answer.text
+    assert not any("Cohorts" in text for text in answer.page.texts if text.startswith("Needs attention"))
 
 
 def test_a_version_that_spreads_is_not_taken_for_missing_reports(make_world: Callable[..., World]) -> None:
@@ -282,8 +292,7 @@ def test_a_version_that_spreads_is_not_taken_for_missing_reports(make_world: Cal
     for number in range(last - 4, last + 1):
         for plan, devices in ((world.plan, 40), (newer, 5)) if number == last else ((world.plan, 45),):
             world.answer(SdkFleet(plan, devices, seed=3), number, {"minutes": [100] * devices})
-    (plan,) = world.get("/index.json").json()["plans"]
-    assert plan["hints"] == []
+    assert not [text for text in world.get("/").page.texts if text.startswith(HINTS)]
     assert "45 reports in the last sealed round" in world.get("/").text
     assert "Last sealed round: 45 reports. Usual: 45." in world.get("/health").page.texts
     assert world.get("/plans/app-usage").text.count("40 reports, sealed, version 1") == 2, (

@@ -12,7 +12,6 @@ from reticent_collector.http.log import log_queue
 from reticent_lab.fleet import SdkFleet
 
 
-@pytest.mark.parametrize("suffix", ["", ".json"])
 @pytest.mark.parametrize(
     ("path", "status", "message"),
     [
@@ -38,18 +37,17 @@ from reticent_lab.fleet import SdkFleet
         ),
     ],
 )
-def test_what_is_not_there_is_said_in_words(
-    world: Any, path: str, status: int, message: str, suffix: str
-) -> None:
-    place, mark, query = path.partition("?")
-    answer = world.get(f"{place}{suffix}{mark}{query}")
+def test_what_is_not_there_is_said_in_words(world: Any, path: str, status: int, message: str) -> None:
+    answer = world.get(path)
     assert answer.status == status
     assert message in answer.text
-    if suffix:
+    assert "Go " in answer.text
+    if "/metrics/" in path:
+        place, mark, query = path.partition("?")
+        answer = world.get(f"{place}.svg{mark}{query}")
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["status"] == status
-    else:
-        assert "Go " in answer.text
+        assert message in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +62,12 @@ def test_errors_never_show_what_is_inside(
         raise error
 
     monkeypatch.setattr(world.store, "rounds", broken)
-    for path in ("/", "/index.json", "/plans/app-usage", "/plans/app-usage/metrics/starts.json"):
+    for path in (
+        "/",
+        "/plans/app-usage",
+        "/plans/app-usage/metrics/starts",
+        "/plans/app-usage/metrics/starts.csv",
+    ):
         answer = world.get(path)
         assert answer.status == status
         assert "secret" not in answer.text

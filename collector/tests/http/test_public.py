@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import time
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 from unittest.mock import Mock
 from xml.etree import ElementTree
@@ -42,10 +44,9 @@ PUBLISHED = [
 ]
 PRIVATE = [
     "/",
-    "/index.json",
     "/plans/app-usage",
     "/plans/app-usage/what-if",
-    "/plans/app-usage/metrics/minutes.json",
+    "/plans/app-usage/metrics/minutes",
     "/plans/app-usage/metrics/minutes.csv",
     "/plans/app-usage/metrics/minutes.svg",
     "/v1/plans",
@@ -56,7 +57,6 @@ PRIVATE = [
     "/metrics",
     "/openapi.json",
     "/health",
-    "/health.json",
     "/nowhere",
     "/publicity",
 ]
@@ -103,6 +103,24 @@ def published(tools: Any) -> Iterator[tuple[Any, Place]]:
         yield service, place
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/plans/app-usage",
+        "/plans/app-usage/metrics/minutes",
+        "/plans/app-usage/metrics/spread?every=day&since=2027-01-01&until=2027-03-01&confidence=80",
+    ],
+)
+def test_the_data_of_a_page_is_there(published: tuple[Any, Place], path: str) -> None:
+    service, place = published
+    page = service.get(path, place.reader).body.decode()
+    (address,) = re.findall(r'href="(/v1/[^"]*)"', page)
+    answer = service.get(unescape(address), place.reader)
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json"
+
+
 def test_chosen_plans_are_open_and_nothing_else_is(published: tuple[Any, Place]) -> None:
     service, _ = published
     for path in PUBLISHED:
@@ -125,7 +143,7 @@ def test_chosen_plans_are_open_and_nothing_else_is(published: tuple[Any, Place])
         "/public/app-usage/minutes/nope",
         "/public/",
         "/public%2F..%2Fhealth",
-        "/public/../health.json",
+        "/public/../health",
     ):
         answer = service.get(path)
         assert answer.status == 404, path

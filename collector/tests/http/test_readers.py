@@ -74,7 +74,7 @@ def before(monkeypatch: pytest.MonkeyPatch, place: str | type, name: str, gate: 
         ("/v1/plans", Results, "plans"),
         ("/metrics", "reticent_collector.http.api", "render_metrics"),
         ("/", "reticent_collector.dashboard.endpoints", "render"),
-        ("/health.json", Results, "uneven"),
+        ("/health", Results, "uneven"),
     ],
 )
 def test_reports_are_taken_while_a_reader_waits_for_any_part_of_an_answer(

@@ -19,8 +19,8 @@ from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Answers, Group, Metric, Plan
 from reticent.privacy import joint_limit_loss
 from reticent_lab.audit import (
+    FunctionTable,
     Law,
-    Table,
     TableDraws,
     loss_of_laws,
     window_laws,
@@ -40,7 +40,7 @@ def loss(laws: Sequence[Law]) -> mpmath.mpf:
         return mpmath.log(mpmath.mpf(worst.above) / worst.below) if worst.below else mpmath.inf
 
 
-Draw = Callable[[Table, str, "int | None"], SecretDraws]
+Draw = Callable[[FunctionTable, str, "int | None"], SecretDraws]
 
 
 def every_history(rounds: int, moments: Sequence[Values]) -> list[History]:
@@ -103,7 +103,7 @@ def test_a_joint_limit_lowers_what_a_window_loses() -> None:
 def keeping(kind: str) -> Draw:
     """Draws of which one kind is kept across windows."""
 
-    def draws(table: Table, plan: str, window: int | None) -> SecretDraws:
+    def draws(table: FunctionTable, plan: str, window: int | None) -> SecretDraws:
         fresh = TableDraws(table, plan, window)
         setattr(fresh, kind, getattr(TableDraws(table, plan, None), kind))
         return fresh

@@ -1,7 +1,7 @@
 """
 Mechanisms of other authors, to compare with (section 5 of the paper); no plan can name them.
 
-Each has `loss` (ε of one round) and `variance` (n·Var of the estimate). `reticent_lab.fleet_counts` draws whole
+Each has `loss` (ε of one round) and `variance` (n·Var of the estimate). `reticent_paper.fleet_counts` draws whole
 fleets.
 """
 

@@ -152,7 +152,7 @@ class Tallies:
         ]
 
 
-class Draws:
+class CrowdDraws:
     """
     Draws what a collector counts when a plan is asked of a crowd, over all its rounds jointly.
 
@@ -163,7 +163,7 @@ class Draws:
     >>> from reticent.mechanisms import OneBitMean
     >>> plan = Plan("demo", 1, 3600, 3600, (Metric("minutes", OneBitMean(1, 60)),))
     >>> crowd = Crowd.of({"minutes": np.array([[0, 60], [0, 30]])}, devices=1_500_000_000)
-    >>> (drawn,) = Draws(plan, crowd, seed=1).draw(repetitions=1)
+    >>> (drawn,) = CrowdDraws(plan, crowd, seed=1).draw(repetitions=1)
     >>> drawn["minutes"].reports.tolist()
     [[1500000000], [1500000000]]
     """

@@ -42,7 +42,7 @@ FALSE_ALARM = 1e-6  # How often a sound demo ends with exit code 3, over all its
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class TruthBeside:
     """One number of the demo: what is true, what was estimated, and whether the interval holds it."""
 
     round: int
@@ -78,8 +78,8 @@ class DemoPages:
         self, results: Results, health: Callable[[], Health], public: Collection[str] = ()
     ) -> dict[str, Callable[[Request], Response]]:
         """All pages of the dashboard, and this one."""
-        page = dashboard.pair("/demo", "/demo.json", lambda request: demo_page(results, self._truths()))
-        return {**page, **dashboard.handlers(results, health, public)}
+        page = dashboard.page_of(lambda request: demo_page(results, self._truths()))
+        return {"/demo": page, **dashboard.handlers(results, health, public)}
 
 
 class Demo:
@@ -146,12 +146,12 @@ class Demo:
         self.url = f"http://{host}:{port}"
         self._listening.set()
 
-    def play(self) -> Iterator[list[Comparison]]:
+    def play(self) -> Iterator[list[TruthBeside]]:
         """Let the rounds pass; compares each as it is sealed. One more round stays open."""
         for number in range(self._rounds + 1):
             yield from self._pass(number, PARTS if number == self._rounds else 1, 0.0)
 
-    def live(self) -> Iterator[list[Comparison]]:
+    def live(self) -> Iterator[list[TruthBeside]]:
         """Go on, slowly enough to watch: the days repeat themselves, and reports come in parts."""
         for number in range(self._rounds + 1, self._rounds + 1 + LIVE_ROUNDS):
             yield from self._pass(number, LIVE_PARTS, LIVE_PAUSE)
@@ -162,7 +162,7 @@ class Demo:
     def _truth_of(self, number: int) -> Mapping[str, Any]:
         return true_values(self.plan, dict.fromkeys(self.plan.by_name, self._values_of(number)))
 
-    def _pass(self, number: int, parts: int, pause: float) -> Iterator[list[Comparison]]:
+    def _pass(self, number: int, parts: int, pause: float) -> Iterator[list[TruthBeside]]:
         current, values = self.plan.round(self._first + number), self._values_of(number)
         self._clock.now = current.start + 3600.0
         for place, device in enumerate(self._devices):
@@ -190,7 +190,7 @@ class Demo:
             send_packed(self.url, batch[: header.start] + batch[place : place + part])
             self._collector.store.take_step(RoundKey(self.plan.name, self.plan.version, number))
 
-    def _compared(self, number: int) -> list[Comparison]:
+    def _compared(self, number: int) -> list[TruthBeside]:
         round_number = self._first + number
         query = f"/v1/estimates?plan={self.plan.name}&round={round_number}"
         deadline = time.monotonic() + PATIENCE
@@ -207,7 +207,7 @@ class Demo:
                 bucket = place if "buckets" in row else None
                 absurd = not sure["lower"] <= truth <= sure["upper"]
                 comparisons.append(
-                    Comparison(round_number, row["metric"], bucket, float(truth), part, absurd)
+                    TruthBeside(round_number, row["metric"], bucket, float(truth), part, absurd)
                 )
         return comparisons
 

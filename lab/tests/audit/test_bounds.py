@@ -11,12 +11,12 @@ from scipy.stats import binom
 
 from reticent.plan import Plan
 from reticent_lab.audit import (
+    AnswerBit,
     Attack,
-    Comparison,
     Enumerated,
     Event,
     Fault,
-    Mark,
+    HistoryComparison,
     at_least,
     attacks_on,
     enumerate_plan,
@@ -88,8 +88,8 @@ def test_a_lower_bound_is_never_printed_above_itself() -> None:
 
 def test_every_comparison_counts_towards_the_bound() -> None:
     """Bonferroni: the more is looked at, the less each proves; of one name the strongest is kept."""
-    one = Comparison("m", "w", 0.5, None, 700, 1000, 300, 1000)
-    weaker = Comparison("m", "w", 0.5, None, 600, 1000, 300, 1000)
+    one = HistoryComparison("m", "w", 0.5, None, 700, 1000, 300, 1000)
+    weaker = HistoryComparison("m", "w", 0.5, None, 600, 1000, 300, 1000)
     [alone], [among] = judge([one]), judge([weaker, one, weaker])
     assert alone.lower == ratio_bounds(700, 1000, 300, 1000, 1)[1]
     assert among.lower == ratio_bounds(700, 1000, 300, 1000, 3)[1] < alone.lower
@@ -100,7 +100,7 @@ def test_every_comparison_counts_towards_the_bound() -> None:
 def test_a_fault_is_noticed_in_the_share_of_devices_that_is_said(share: float) -> None:
     """4,000 runs of devices of which so many have the fault: 0.98 of them notice, and fewer with half the share."""
     devices, runs, coins = 4_000, 4_000, np.random.default_rng(3)
-    seen = Comparison("m", "w", 0.0, None, int(share * devices), devices, int(share * devices), devices,
+    seen = HistoryComparison("m", "w", 0.0, None, int(share * devices), devices, int(share * devices), devices,
                       fault=Fault("breaks"))  # fmt: skip
     events = [seen] * EVENTS
     noticed = noticed_faults(events)["breaks"]
@@ -113,7 +113,7 @@ def test_a_fault_is_noticed_in_the_share_of_devices_that_is_said(share: float) -
 
     assert rate(noticed) > 0.97
     assert rate(noticed / 2) < 0.5
-    few = Comparison("m", "w", 0.0, None, 5, 10, 5, 10, fault=Fault("breaks"))
+    few = HistoryComparison("m", "w", 0.0, None, 5, 10, 5, 10, fault=Fault("breaks"))
     assert noticed_faults([few] * EVENTS) == {"breaks": None}
 
 
@@ -125,7 +125,7 @@ def an_event(plan: Plan, devices: int, rounds: int) -> Event:
 
 def excess_of(event: Event) -> float | None:
     """The smallest excess of ε that is noticed, among so many events."""
-    seen = Comparison("m", "w", 1.0, None, 1, 2, 1, 2, event.notices)
+    seen = HistoryComparison("m", "w", 1.0, None, 1, 2, 1, 2, event.notices)
     return judge([seen] * EVENTS)[0].notice
 
 
@@ -175,7 +175,7 @@ def test_fewer_devices_notice_less(plans: dict[str, Plan]) -> None:
 def test_no_other_threshold_promises_more() -> None:
     """For a constant device the likelihood ratio rises with the ones: the best event is "so many or more"."""
     devices, memo = 50_000, 0.7310585786
-    mark = Mark("m", 0, 1, 0.2, memo, 1 - memo)
+    mark = AnswerBit("m", 0, 1, 0.2, memo, 1 - memo)
     [accepted] = Event(
         Attack(Enumerated("m", "w", 1.0, 1.0, False, ""), 0, 1, 10, (mark,)), devices, devices
     ).accepted

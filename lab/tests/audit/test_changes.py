@@ -9,7 +9,7 @@ import pytest
 
 from reticent.plan import Plan
 from reticent_lab.audit import (
-    Comparison,
+    HistoryComparison,
     Sample,
     World,
     compare_changes,
@@ -60,7 +60,7 @@ def test_the_middle_is_between_two_cells(plans: dict[str, Plan]) -> None:
     assert state == {"app0": 50, "app1": 50}
 
 
-def compared(plan: Plan, agrees: float, agrees_later: float) -> list[Comparison]:
+def compared(plan: Plan, agrees: float, agrees_later: float) -> list[HistoryComparison]:
     """Moving devices whose answers speak for their value in these shares: in the first half, and the second."""
     told = histories(plan, 10)
     assert told.moving is not None

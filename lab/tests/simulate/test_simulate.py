@@ -18,7 +18,7 @@ from reticent.errors import ParameterError
 from reticent.mechanisms import Flip
 from reticent.plan import Answers, Plan
 from reticent_collector.estimates import HistogramEstimate, estimate
-from reticent_lab.crowd import Crowd, Draws
+from reticent_lab.crowd import Crowd, CrowdDraws
 from reticent_lab.fleet import VectorisedFleet, read_values
 from reticent_lab.simulate import MetricEstimates, pictures, simulate, true_values
 
@@ -91,7 +91,7 @@ def test_estimates_are_those_of_the_counts_that_are_drawn() -> None:
     """The law of the counts is tested in test_crowd.py; here, that each round is estimated from its own."""
     values, seed = table(200, 3), 5
     found = simulate(PLAN, values, repetitions=2, seed=seed)
-    drawn = Draws(PLAN, Crowd.of(values), seed).draw(2)
+    drawn = CrowdDraws(PLAN, Crowd.of(values), seed).draw(2)
     for name, figures in found.metrics.items():
         counts = [one[name].counts for one in drawn]
         assert are_those(figures, 0, counts[0])
@@ -243,7 +243,7 @@ def test_sampled_rounds_are_estimated_alone_and_by_window() -> None:
     """
     values, seed = table(300, 7), 5
     found = simulate(SAMPLED, values, repetitions=1, seed=seed)
-    (drawn,) = Draws(SAMPLED, Crowd.of(values), seed).draw(1)
+    (drawn,) = CrowdDraws(SAMPLED, Crowd.of(values), seed).draw(1)
     for name in SAMPLED.by_name:
         counts = drawn[name].counts
         rounds, windows = found.metrics[name], found.windows[name]

@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, DataPointFlags
 
-from reticent_otel.feed import Feed, Kind, Number, Point, Reading, exact
+from reticent_otel.feed import DataPoint, Feed, Kind, Number, Reading, exact
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -113,7 +113,7 @@ def _reading(metric: Metric, stream: bytes, streams: Streams) -> Reading:
             if grown is None:
                 continue
             totals = grown
-        points.append(Point(totals[0], int(totals[1]) if len(totals) > 1 else 0, largest, attributes))
+        points.append(DataPoint(totals[0], int(totals[1]) if len(totals) > 1 else 0, largest, attributes))
     return Reading(metric.name, metric.unit, kind, points)
 
 

@@ -37,7 +37,7 @@ from opentelemetry.sdk.resources import Resource
 from reticent.device import Device, Policy
 from reticent.errors import ParameterError
 from reticent.plan import Plan
-from reticent_otel.feed import Feed, Kind, Point, Reading, exact
+from reticent_otel.feed import DataPoint, Feed, Kind, Reading, exact
 from reticent_otel.forks import Inheritance
 from reticent_otel.routes import Names, Route, Routes, Scale, load_routes
 
@@ -69,7 +69,7 @@ def read(metric: Metric) -> Reading:
     is_delta = data.aggregation_temporality == AggregationTemporality.DELTA
     if isinstance(data, Histogram | ExponentialHistogram) and is_delta:
         points = [
-            Point(exact(point.sum), point.count, exact(point.max), point.attributes or {})
+            DataPoint(exact(point.sum), point.count, exact(point.max), point.attributes or {})
             for point in data.data_points
         ]
         return Reading(metric.name, unit, Kind.HISTOGRAM, points)
@@ -79,8 +79,8 @@ def read(metric: Metric) -> Reading:
     return Reading(metric.name, unit, Kind.UNUSABLE, [], _WRONG_TEMPORALITY)
 
 
-def _points(points: Iterable[NumberDataPoint]) -> list[Point]:
-    return [Point(exact(point.value), attributes=point.attributes or {}) for point in points]
+def _points(points: Iterable[NumberDataPoint]) -> list[DataPoint]:
+    return [DataPoint(exact(point.value), attributes=point.attributes or {}) for point in points]
 
 
 class PrivateMetricExporter(MetricExporter):

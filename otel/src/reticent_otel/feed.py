@@ -32,7 +32,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class DataPoint:
     """One data point: a number; for a histogram also the count and the largest of the recorded values."""
 
     number: Number
@@ -48,7 +48,7 @@ class Reading:
     instrument: str
     unit: str
     kind: Kind
-    points: list[Point]
+    points: list[DataPoint]
     problem: str = ""
 
 
@@ -64,7 +64,9 @@ class Feed:
         self._device = device
         self._routes = routes
         self._warned: set[str] = set()
-        self._recorded: dict[str, tuple[int, Point]] = {}  # by metric, in its unit: the round, and all of it
+        self._recorded: dict[
+            str, tuple[int, DataPoint]
+        ] = {}  # by metric, in its unit: the round, and all of it
 
     def take(self, readings: Iterable[Reading]) -> None:
         """Record the readings of one export."""
@@ -109,19 +111,19 @@ class Feed:
             self._warned.add(about)
             _logger.warning("%s", message)
 
-    def _choose(self, route: Route, points: Iterable[Point]) -> None:
+    def _choose(self, route: Route, points: Iterable[DataPoint]) -> None:
         """Choose the attribute's value; the most used comes last, which is what `pick = "last"` keeps."""
         for point in sorted(points, key=lambda point: point.number):
             if point.number > 0 and route.attribute in point.attributes:
                 self._device.choose(route.metric, str(point.attributes[route.attribute]))
 
-    def _set_of_round(self, route: Route, points: Iterable[Point]) -> bool:
+    def _set_of_round(self, route: Route, points: Iterable[DataPoint]) -> bool:
         """Set the largest or the mean of what was recorded in the round so far; False: it is unknown."""
         number = self._device.current_round
         began, earlier = self._recorded.get(route.metric, (number, None))
         recorded = [earlier] if earlier is not None and began == number else []
         recorded += [
-            Point(route.scaled(point.number), point.count, point.largest and route.scaled(point.largest))
+            DataPoint(route.scaled(point.number), point.count, point.largest and route.scaled(point.largest))
             for point in points
             if point.count
         ]
@@ -131,7 +133,7 @@ class Feed:
             return False
         count = sum(point.count for point in recorded)
         largest = max((point.largest for point in recorded if point.largest is not None), default=None)
-        together = Point(total(point.number for point in recorded), count, largest)
+        together = DataPoint(total(point.number for point in recorded), count, largest)
         self._recorded[route.metric] = number, together
         if route.take == "max" and largest is not None:
             self._device.set(route.metric, largest)

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pkgutil import resolve_name
 
 from reticent.errors import ParameterError
-from reticent_paper.claims import Result, Run, Setting
+from reticent_paper.claims import ExperimentResult, Run, Setting
 
 ALL = "all"
 
@@ -27,9 +27,9 @@ class Experiment:
     function: str
     about: str
 
-    def run(self, setting: Setting) -> Result:
+    def run(self, setting: Setting) -> ExperimentResult:
         """Run it."""
-        result: Result = resolve_name(f"reticent_paper{self.function}")(setting)
+        result: ExperimentResult = resolve_name(f"reticent_paper{self.function}")(setting)
         return result
 
 
@@ -47,12 +47,12 @@ EXPERIMENTS = (
 """In the order in which they are run and reported; those that share values are neighbours."""
 
 
-def tables(setting: Setting) -> Result:
+def tables(setting: Setting) -> ExperimentResult:
     """All tables, part by part."""
     from reticent_paper import bounds, losses, memos
 
     parts = losses.run(), bounds.run(setting), memos.ages(setting), memos.histograms()
-    return Result(
+    return ExperimentResult(
         name="tables",
         title="Tables: losses, bounds, age in days, remembered histograms",
         summary=" ".join(part.summary for part in parts),

@@ -12,19 +12,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from reticent_collector.cli.options import input_file
-from reticent_collector.cli.output import Verb, as_json, console, print_json
+from reticent_collector.cli.output import VerbCommand, as_json, console, print_json
 from reticent_paper import ALL, EXPERIMENTS, Experiment, run
-from reticent_paper.claims import DAY, Run, Setting, Verdict
+from reticent_paper.claims import DAY, ClaimVerdict, Run, Setting
 
 COLOURS = {
-    Verdict.HOLDS: "green",
-    Verdict.CORRECTED: "yellow",
-    Verdict.FAILS: "red",
-    Verdict.MISPRINT: "cyan",
+    ClaimVerdict.HOLDS: "green",
+    ClaimVerdict.CORRECTED: "yellow",
+    ClaimVerdict.FAILS: "red",
+    ClaimVerdict.MISPRINT: "cyan",
 }
 
 
-@click.command(cls=Verb)
+@click.command(cls=VerbCommand)
 @click.argument("names", nargs=-1, required=True, metavar="NAME...",
                 type=click.Choice([*(experiment.name for experiment in EXPERIMENTS), ALL]))  # fmt: skip
 @click.option("--out", "folder", required=True, metavar="DIR", help="Write the report there.",

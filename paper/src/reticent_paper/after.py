@@ -10,7 +10,7 @@ from math import comb, exp, log2, sqrt, tanh
 
 import numpy as np
 
-from reticent_paper.claims import Result, Rows, Setting, table
+from reticent_paper.claims import ExperimentResult, Rows, Setting, table
 
 BUCKETS = 32
 LOSSES = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -110,9 +110,9 @@ def central() -> Rows:
         }
 
 
-def run(setting: Setting) -> Result:
+def run(setting: Setting) -> ExperimentResult:
     """All tables; nothing is drawn."""
-    return Result(
+    return ExperimentResult(
         "after",
         "What came after 2017",
         "Formulas of later schemes at equal loss; docs/explanation/after-2017.md explains them.",

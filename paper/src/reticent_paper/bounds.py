@@ -13,8 +13,18 @@ from scipy.stats import binom
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric
 from reticent_collector.estimates import clopper_pearson, expected_half_width, paper_bound
-from reticent_lab.fleet_counts import ones_of, subsets
-from reticent_paper.claims import DAY, EPSILONS, Finding, Result, Rows, Setting, Table, claim, table
+from reticent_paper.claims import (
+    DAY,
+    EPSILONS,
+    ExperimentResult,
+    Finding,
+    NumberTable,
+    Rows,
+    Setting,
+    claim,
+    table,
+)
+from reticent_paper.fleet_counts import ones_of, subsets
 from reticent_paper.values import generator
 
 CONFIDENCE = 0.95
@@ -27,11 +37,11 @@ TINY_BUCKETS = 100
 TINY_MISS = 0.2  # k and δ of the counter-example to Theorem 2, with one device, d = 1 and ε = 2 ln 3
 
 
-def run(setting: Setting) -> Result:
+def run(setting: Setting) -> ExperimentResult:
     """All tables of bounds, and the claims about them."""
     means, histograms, orders = mean_bounds(setting), histogram_bounds(setting), order_of_magnitude()
     tiny, chosen, grids = tiny_fleet(), chosen_values(setting), any_granularity()
-    return Result(
+    return ExperimentResult(
         "bounds",
         "Bounds",
         "The error bounds of the theorems, errors, and exact intervals beside them, at 95 %.",
@@ -201,7 +211,7 @@ def chance_after_rounding(mechanism: OneBitMean, value: int) -> Fraction:
 
 
 @claim("§2.1, Theorem 1 and Lemma 3", "", "exact")
-def theorem_1(table: Table) -> Finding:
+def theorem_1(table: NumberTable) -> Finding:
     """With probability 1 - δ the error of the mean is within the bound."""
     covers = table.numbers("bound covers")
     return Finding(
@@ -212,7 +222,7 @@ def theorem_1(table: Table) -> Finding:
 
 
 @claim("§2.2, Theorem 2", "E6")
-def theorem_2(table: Table, tiny: Table) -> Finding:
+def theorem_2(table: NumberTable, tiny: NumberTable) -> Finding:
     """The bound on the largest error of a bucket holds for any n."""
     covers = table.numbers("bound covers")
     (misses,), (allowed,) = tiny.numbers("misses"), tiny.numbers("allowed to miss")
@@ -223,14 +233,14 @@ def theorem_2(table: Table, tiny: Table) -> Finding:
 
 
 @claim("§2.2, Theorem 2", "E7", "exact")
-def theorem_2_order(table: Table) -> Finding:
+def theorem_2_order(table: NumberTable) -> Finding:
     """The bound is O(√(k log(k/δ)/(ε²nd)))."""
     relative = table.numbers("relative to ε = 0.1")
     return Finding(f"off by {relative[-1]:.2f} at ε = 10", max(relative) < 1.1, "for ε = O(1)", partly=True)
 
 
 @claim("§1.1", "E25")
-def worst_case(table: Table) -> Finding:
+def worst_case(table: NumberTable) -> Finding:
     """The error is the maximum over all vectors of values: a worst-case analysis."""
     ratios = table.numbers("error / bound")
     return Finding(
@@ -242,7 +252,7 @@ def worst_case(table: Table) -> Finding:
 
 
 @claim("§3.1, Theorem 3", "", "exact")
-def theorem_3(table: Table) -> Finding:
+def theorem_3(table: NumberTable) -> Finding:
     """The accuracy with α-point rounding is that of Theorem 1 for any granularity s."""
     apart = max(table.numbers("largest difference"))
     return Finding(f"probabilities differ by {apart:.0e}", apart < 1e-15, "rounding is biased")

@@ -38,7 +38,7 @@ class Setting:
     populations: tuple[Population, ...] = ()
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """What became of a claim."""
 
     HOLDS = "holds"
@@ -48,13 +48,13 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PaperClaim:
     """A sentence of the paper, what was found, and the verdict, which follows from the finding."""
 
     place: str  #: Where it stands, such as "§5, Figure 4"
     says: str  #: The claim, in our words
     measured: str  #: The numbers that decide it
-    verdict: Verdict
+    verdict: ClaimVerdict
     condition: str = ""  #: The correction, or why it does not hold; empty if it simply holds
     erratum: str = ""
     """The row of docs/explanation/errata.md, such as "E22"; several are separated by commas."""
@@ -75,24 +75,30 @@ class Finding:
     misprint: bool = False
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ClaimVerdict:
         """A claim that holds partly needed correcting."""
         if self.holds:
-            return Verdict.HOLDS
-        return Verdict.MISPRINT if self.misprint else Verdict.CORRECTED if self.partly else Verdict.FAILS
+            return ClaimVerdict.HOLDS
+        return (
+            ClaimVerdict.MISPRINT
+            if self.misprint
+            else ClaimVerdict.CORRECTED
+            if self.partly
+            else ClaimVerdict.FAILS
+        )
 
 
 def claim(
     place: str, erratum: str = "", check: str = "measured", ours: str = ""
-) -> Callable[[Callable[Given, Finding]], Callable[Given, Claim]]:
+) -> Callable[[Callable[Given, Finding]], Callable[Given, PaperClaim]]:
     """A claim of the paper: a function that judges it, whose docstring begins with what the paper says."""
 
-    def decorate(judge: Callable[Given, Finding]) -> Callable[Given, Claim]:
+    def decorate(judge: Callable[Given, Finding]) -> Callable[Given, PaperClaim]:
         @wraps(judge)
-        def judged(*args: Given.args, **kwargs: Given.kwargs) -> Claim:
+        def judged(*args: Given.args, **kwargs: Given.kwargs) -> PaperClaim:
             finding = judge(*args, **kwargs)
             condition = "" if finding.holds else finding.otherwise
-            return Claim(
+            return PaperClaim(
                 place, _words(judge), finding.measured, finding.verdict, condition, erratum, check, ours
             )
 
@@ -118,13 +124,13 @@ class Measured:
 
 def judge_points(
     place: str, says: str, what: str, points: Sequence[Measured], erratum: str = "", ours: str = ""
-) -> Claim:
+) -> PaperClaim:
     """A claim that is judged by all its points: it holds, needed correcting, or does not hold at any."""
     failing = [point for point in points if not point.passes]
     measured = f"{what}: {_range(points)}"
     verdict = Finding(measured, not failing, partly=len(failing) < len(points)).verdict
     condition = f"not {_places(points, failing)}" if failing else ""
-    return Claim(place, says, measured, verdict, condition, erratum, "measured", ours)
+    return PaperClaim(place, says, measured, verdict, condition, erratum, "measured", ours)
 
 
 def _range(points: Sequence[Measured]) -> str:
@@ -143,7 +149,7 @@ def _places(points: Sequence[Measured], failing: Sequence[Measured]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class NumberTable:
     """Numbers with names: a CSV file, and a table in the report."""
 
     name: str
@@ -163,7 +169,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Plot:
     """A plot that is drawn when it is saved; the caption says in words what it shows."""
 
     name: str
@@ -172,27 +178,27 @@ class Picture:
     draw: Callable[[], Figure]
 
 
-def table(name: str) -> Callable[[Callable[Given, Rows]], Callable[Given, Table]]:
+def table(name: str) -> Callable[[Callable[Given, Rows]], Callable[Given, NumberTable]]:
     """A table: a function that yields its rows, which name their cells, and whose docstring is its title."""
 
-    def decorate(work: Callable[Given, Rows]) -> Callable[Given, Table]:
+    def decorate(work: Callable[Given, Rows]) -> Callable[Given, NumberTable]:
         @wraps(work)
-        def made(*args: Given.args, **kwargs: Given.kwargs) -> Table:
+        def made(*args: Given.args, **kwargs: Given.kwargs) -> NumberTable:
             rows = list(work(*args, **kwargs))
-            return Table(name, _words(work), tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
+            return NumberTable(name, _words(work), tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
 
         return made
 
     return decorate
 
 
-def picture(name: str, title: str) -> Callable[[Callable[Given, Figure]], Callable[Given, Picture]]:
+def picture(name: str, title: str) -> Callable[[Callable[Given, Figure]], Callable[Given, Plot]]:
     """A picture: a function that draws it, in our look, and whose docstring is its caption."""
 
-    def decorate(draw: Callable[Given, Figure]) -> Callable[Given, Picture]:
+    def decorate(draw: Callable[Given, Figure]) -> Callable[Given, Plot]:
         @wraps(draw)
-        def made(*args: Given.args, **kwargs: Given.kwargs) -> Picture:
-            return Picture(name, title, _words(draw), lambda: drawing(draw)(*args, **kwargs))
+        def made(*args: Given.args, **kwargs: Given.kwargs) -> Plot:
+            return Plot(name, title, _words(draw), lambda: drawing(draw)(*args, **kwargs))
 
         return made
 
@@ -200,17 +206,17 @@ def picture(name: str, title: str) -> Callable[[Callable[Given, Figure]], Callab
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ExperimentResult:
     """What one experiment found."""
 
     name: str  #: The word on the command line: "fig4"
     title: str
     summary: str
-    tables: tuple[Table, ...] = ()
-    pictures: tuple[Picture, ...] = ()
-    claims: tuple[Claim, ...] = ()
+    tables: tuple[NumberTable, ...] = ()
+    pictures: tuple[Plot, ...] = ()
+    claims: tuple[PaperClaim, ...] = ()
 
-    def stem(self, part: Table | Picture) -> str:
+    def stem(self, part: NumberTable | Plot) -> str:
         """The file name of a table or picture, without its ending: that of its experiment comes first."""
         return part.name if part.name.startswith(self.name) else f"{self.name}-{part.name}"
 
@@ -220,23 +226,23 @@ class Run:
     """What experiments found, and what it took."""
 
     setting: Setting
-    results: tuple[Result, ...]
+    results: tuple[ExperimentResult, ...]
     seconds: tuple[float, ...]  #: Per result
     peak_bytes: int  #: The most memory that the process ever held; 0 where the system does not tell
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
-    def of_the_paper(self) -> list[Claim]:
+    def of_the_paper(self) -> list[PaperClaim]:
         """Claims that stand in the paper, in the order of their places, which begin with a §."""
 
-        def section(claim: Claim) -> list[int]:
+        def section(claim: PaperClaim) -> list[int]:
             return [int(number) for number in re.findall(r"\d+", claim.place.partition(",")[0])]
 
         claims = [claim for result in self.results for claim in result.claims]
         return sorted((claim for claim in claims if claim.place.startswith("§")), key=section)
 
     @property
-    def of_reticent(self) -> list[Claim]:
+    def of_reticent(self) -> list[PaperClaim]:
         """Claims of reticent's own, beside the paper's."""
         claims = [claim for result in self.results for claim in result.claims]
         return [claim for claim in claims if not claim.place.startswith("§")]

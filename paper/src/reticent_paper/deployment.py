@@ -17,11 +17,21 @@ from reticent import privacy
 from reticent.plan import Plan
 from reticent_collector.estimates import Estimate, estimate
 from reticent_collector.plots import COLOURS, panels
-from reticent_lab.crowd import Crowd, Draws, law_of
+from reticent_lab.crowd import Crowd, CrowdDraws, law_of
 from reticent_lab.crowd import Table as Values
 from reticent_lab.fleet import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, AppUsage
 from reticent_lab.pattern_supports import PatternCounts, Supports
-from reticent_paper.claims import DAY, Finding, Result, Rows, Setting, Table, claim, picture, table
+from reticent_paper.claims import (
+    DAY,
+    ExperimentResult,
+    Finding,
+    NumberTable,
+    Rows,
+    Setting,
+    claim,
+    picture,
+    table,
+)
 from reticent_paper.losses import DEPLOYED, FLIP, PRINTED_JOINT, PRINTED_ROUND
 
 if TYPE_CHECKING:
@@ -140,11 +150,11 @@ class Deployment:
         return float(np.mean(self.moved == 0))
 
 
-def run(setting: Setting) -> Result:
+def run(setting: Setting) -> ExperimentResult:
     """20 apps, one bit each, every 6 hours for a month."""
     fleet = simulate(max(100, setting.fleets[0] // 15), setting)
     losses = losses_table()
-    return Result(
+    return ExperimentResult(
         "deployment",
         "Deployment: 20 apps, every 6 hours",
         f"{fleet.devices:,} devices answer examples/windows-deployment.toml for {fleet.rounds} rounds of 6 hours: "
@@ -205,7 +215,7 @@ def simulate(individuals: int, setting: Setting) -> Deployment:
     plan, rounds = Plan.load(EXAMPLE), setting.days * ROUNDS_PER_DAY
     people = crowd(plan, individuals, rounds, setting.seed)
     watched = Watched(people, plan, setting.seed)
-    (drawn,) = Draws(plan, people, setting.seed).draw(1, watched.look)
+    (drawn,) = CrowdDraws(plan, people, setting.seed).draw(1, watched.look)
     months = []
     for place, app in enumerate(APPS):
         tally = drawn[app.metric]
@@ -280,7 +290,7 @@ def mean_every_round(fleet: Deployment) -> Finding:
 
 
 @claim("§6", "E13")
-def minor_loss(table: Table) -> Finding:
+def minor_loss(table: NumberTable) -> Finding:
     """Collecting usage of several apps leads to a minor additional privacy loss only."""
     single, (joint, separate, *_) = table.numbers("one app")[0], table.numbers("all apps")
     return Finding(
@@ -292,7 +302,7 @@ def minor_loss(table: Table) -> Finding:
 
 
 @claim("§6", "E12")
-def any_number_of_apps(table: Table) -> Finding:
+def any_number_of_apps(table: NumberTable) -> Finding:
     """The additional loss is independent of the actual number of apps."""
     joint, _, limit = table.numbers("all apps")[:3]
     two = privacy.joint_limit_loss([DEPLOYED] * 2, [FLIP] * 2, SIX_HOURS)
@@ -316,7 +326,7 @@ def bounded_total(fleet: Deployment) -> Finding:
 
 
 @claim("§6", "E11")
-def long_period(fleet: Deployment, table: Table) -> Finding:
+def long_period(fleet: Deployment, table: NumberTable) -> Finding:
     """The mechanisms have formal privacy guarantees even after running for a long time."""
     steady = table.numbers("all apps")[3]
     return Finding(

@@ -29,9 +29,17 @@ from reticent.mechanisms import (
 )
 from reticent.plan import Metric
 from reticent_lab.baselines import BinFlip, BinFlipPlus, KFlip
-from reticent_lab.fleet_counts import Asked, by_cohort, everyone, named, ones_of, subsets
 from reticent_paper import panels as chart
-from reticent_paper.claims import EPSILONS, Claim, Picture, Result, Setting, Verdict, judge_points
+from reticent_paper.claims import (
+    EPSILONS,
+    ClaimVerdict,
+    ExperimentResult,
+    PaperClaim,
+    Plot,
+    Setting,
+    judge_points,
+)
+from reticent_paper.fleet_counts import Asked, by_cohort, everyone, named, ones_of, subsets
 from reticent_paper.values import Days, generator, in_parallel, stand_ins
 
 ON_USAGE = "§5, Figure 5"
@@ -174,7 +182,7 @@ class OneName(Method):
         return np.full_like(ones, fleet.total), ones
 
 
-class Accepted(Method):
+class AcceptedStrings(Method):
     """
     BinFlip+: strings that devices accept, divided by their number, in one of three readings.
 
@@ -239,7 +247,7 @@ class Hadamard(Method):
         return np.asarray((2 * ones - reports) @ columns / (devices * contrast))
 
 
-READINGS = tuple(map(Accepted, ("frozen", "best", "one constant")))
+READINGS = tuple(map(AcceptedStrings, ("frozen", "best", "one constant")))
 
 PAPER: tuple[Method, ...] = (*map(BitFlip, WIDTHS), EveryBucket(), OneName(), *READINGS)
 """What the paper plots, with its calibration and its estimators; BinFlip+ in three readings."""
@@ -260,12 +268,12 @@ AT_EQUAL_LIFETIME = (*(method for method in PAPER if method.lifetime < float("in
 """What can be remembered at all."""
 
 PAPER_LINES = tuple(
-    chart.Line(method.name, place, dashed=method.name == "BinFlip+, one constant")
+    chart.PanelLine(method.name, place, dashed=method.name == "BinFlip+, one constant")
     for place, method in enumerate(PAPER)
 )
 OUR_LINES = (
     *(line for line in PAPER_LINES if line.mechanism in ("1BitFlipPM", "4BitFlipPM", "BinFlip")),
-    *(chart.Line(method.name, len(PAPER) + place, dashed=True) for place, method in enumerate(OURS)),
+    *(chart.PanelLine(method.name, len(PAPER) + place, dashed=True) for place, method in enumerate(OURS)),
 )
 
 Pair = tuple[chart.Panel, chart.Panel]  # The same data at equal ε, and at equal same-pattern loss
@@ -296,7 +304,7 @@ def measure(title: str, days: Days, max_value: int, setting: Setting, name: str)
     return panel(AT_EQUAL_EPSILON, False), panel(AT_EQUAL_LIFETIME, True)
 
 
-def figure_5(setting: Setting) -> Result:
+def figure_5(setting: Setting) -> ExperimentResult:
     """The errors of the paper's mechanisms and of reticent's, on the stand-in data, for three fleet sizes."""
     pairs = chart.on_usage_data(measure, "fig5", setting)
     return _result(
@@ -313,7 +321,7 @@ def figure_5(setting: Setting) -> Result:
     )
 
 
-def figure_7(setting: Setting) -> Result:
+def figure_7(setting: Setting) -> ExperimentResult:
     """The errors on constant, uniform and normal values, beside those of the smallest fleet of Figure 5."""
     pairs = chart.on_synthetic_data(measure, "fig7", setting)
     panels = [at_epsilon for at_epsilon, _ in pairs]
@@ -328,12 +336,14 @@ def figure_7(setting: Setting) -> Result:
     )
 
 
-def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: tuple[Claim, ...]) -> Result:
+def _result(
+    name: str, data: str, summary: str, pairs: Sequence[Pair], claims: tuple[PaperClaim, ...]
+) -> ExperimentResult:
     at_epsilon, at_lifetime = zip(*pairs, strict=True)
     title, largest = f"Error of the histogram on {data}", "Largest error of a bucket, at equal"
     ordinate = "mean of the largest\nerror of a bucket"
     above, below = (at_epsilon, "ε per round"), (at_lifetime, "same-pattern loss")
-    return Result(
+    return ExperimentResult(
         name,
         f"Figure {name.removeprefix('fig')}: histogram estimation on {data}",
         summary,
@@ -344,14 +354,14 @@ def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: t
             ),
         ),
         (
-            Picture(
+            Plot(
                 name,
                 title,
                 "Largest error over 32 buckets against ε, mean and one standard deviation, with the "
                 "mechanisms, calibration and estimators of the paper.",
                 lambda: chart.draw_panels([above], PAPER_LINES, ordinate),
             ),
-            Picture(
+            Plot(
                 f"{name}-reticent",
                 f"{title}: tight 1BitFlipPM and the Hadamard bit",
                 "Above: at equal ε per round. Below: at equal loss over all rounds between devices of the same "
@@ -364,7 +374,7 @@ def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: t
     )
 
 
-def usage_claims(panels: Sequence[chart.Panel]) -> tuple[Claim, ...]:
+def usage_claims(panels: Sequence[chart.Panel]) -> tuple[PaperClaim, ...]:
     """What the paragraph "Histogram estimation" says, judged by panels at equal ε."""
     judged = partial(judge_points, ON_USAGE)
     others = [method.name for method in PAPER if method.name not in ("BinFlip", "BinFlip+, one constant")]
@@ -377,7 +387,7 @@ def usage_claims(panels: Sequence[chart.Panel]) -> tuple[Claim, ...]:
     def over_the_best(panel: chart.Panel, epsilon: float) -> float:
         return max(panel.ratio("BinFlip", other, epsilon) for other in others)
 
-    def beats_bin_flip_plus() -> Claim:
+    def beats_bin_flip_plus() -> PaperClaim:
         """The last sentence. The frozen reading decides, as the paper limits BinFlip+ to ε ≤ 2."""
         by_reading = {
             reading: [
@@ -398,9 +408,9 @@ def usage_claims(panels: Sequence[chart.Panel]) -> tuple[Claim, ...]:
             f"{chart.BETTER}; BinFlip+ is frozen at ε = 2, the limit the paper gives it",
         )
         failing = sum(not point.passes for point in by_reading["best"])
-        if answer.verdict is Verdict.HOLDS and failing:
+        if answer.verdict is ClaimVerdict.HOLDS and failing:
             condition = f"against the best BinFlip+ not at {failing} of {len(best)} points"
-            return replace(answer, verdict=Verdict.CORRECTED, condition=condition)
+            return replace(answer, verdict=ClaimVerdict.CORRECTED, condition=condition)
         return answer
 
     return (
@@ -460,7 +470,7 @@ def usage_claims(panels: Sequence[chart.Panel]) -> tuple[Claim, ...]:
     )
 
 
-def our_claims(pairs: Sequence[Pair]) -> tuple[Claim, ...]:
+def our_claims(pairs: Sequence[Pair]) -> tuple[PaperClaim, ...]:
     """What reticent says of its own mechanisms, judged in the same way."""
     judged = partial(judge_points, RETICENT)
     at_epsilon, at_lifetime = zip(*pairs, strict=True)
@@ -499,7 +509,7 @@ def our_claims(pairs: Sequence[Pair]) -> tuple[Claim, ...]:
     )
 
 
-def synthetic_claims(panels: Sequence[chart.Panel], reference: chart.Panel) -> tuple[Claim, ...]:
+def synthetic_claims(panels: Sequence[chart.Panel], reference: chart.Panel) -> tuple[PaperClaim, ...]:
     """What the paragraph "On different data distributions" says of histograms; `reference` is of Figure 5."""
     widths = {f"{width}BitFlipPM": width for width in WIDTHS}
     return (

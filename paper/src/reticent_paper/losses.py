@@ -9,7 +9,7 @@ from math import exp, isclose, log
 from reticent import privacy
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, OneBitMean
-from reticent_paper.claims import DAY, Finding, Result, Rows, Table, claim, table
+from reticent_paper.claims import DAY, ExperimentResult, Finding, NumberTable, Rows, claim, table
 
 DEPLOYED = OneBitMean(epsilon=1, max_value=21_600)
 """The counter of the deployment: seconds in an app out of six hours, on one step."""
@@ -24,11 +24,11 @@ WIDTHS = {1: (1, 2), 2: (1, 2, 3), 3: (1, 2, 3, 4), 20: (1, 2, 3, 5, 10, 21)}
 """Widths looked at, by the number of steps m/s."""
 
 
-def run() -> Result:
+def run() -> ExperimentResult:
     """All tables of losses, and the claims about them."""
     one, several, over_rounds, by_width = one_round(), several_counters(), rounds(), widths()
     moved = moves()
-    return Result(
+    return ExperimentResult(
         "losses",
         "Losses",
         "ε spent, computed from the equations and exactly, beside the figures the paper prints.",
@@ -120,13 +120,13 @@ def moves() -> Rows:
 
 
 @claim("§6", "E1", "exact")
-def printed_round(table: Table) -> Finding:
+def printed_round(table: NumberTable) -> Finding:
     """At ε = 1, γ = 0.2 a round is ε′-DP with ε′ = 0.686."""
     return _printed(*(table.numbers(column)[0] for column in ("printed", "by the equation")))
 
 
 @claim("§6", "E2", "exact")
-def printed_joint(table: Table) -> Finding:
+def printed_joint(table: NumberTable) -> Finding:
     """One round across any number of apps is ε″-DP with ε″ = 1.672."""
     return _printed(*(table.numbers(column)[1] for column in ("printed", "by the equation")))
 
@@ -163,7 +163,7 @@ def equation_of_flips() -> Finding:
 
 
 @claim("§4, Theorem 6", "E11", "exact")
-def only_one_round(table: Table) -> Finding:
+def only_one_round(table: NumberTable) -> Finding:
     """Each round of data collection is ε′-DP."""
     first, *_, last = table.numbers("loss")
     grows = last > first * (1 + 1e-9)
@@ -173,7 +173,7 @@ def only_one_round(table: Table) -> Finding:
 
 
 @claim("§4, Theorem 5", "E9", "exact")
-def moved_change(table: Table) -> Finding:
+def moved_change(table: NumberTable) -> Finding:
     """For answers that differ in δ rounds the probabilities have a ratio ≥ γ^δ."""
     exact, printed = (table.numbers(column) for column in table.columns[1:])
     return Finding(
@@ -184,7 +184,7 @@ def moved_change(table: Table) -> Finding:
 
 
 @claim("§3.2, Theorem 4", "E18", "exact")
-def width_theorem(table: Table) -> Finding:
+def width_theorem(table: NumberTable) -> Finding:
     """Two users of one pattern of width w are e^(wε)-indistinguishable over any number of rounds."""
     exact, bounds = table.numbers("exact loss"), table.numbers("paper's w·ε")
     sound = all(loss <= bound * (1 + 1e-12) for loss, bound in zip(exact, bounds, strict=True))
@@ -193,7 +193,7 @@ def width_theorem(table: Table) -> Finding:
 
 
 @claim("§6, Theorem 7", "E12", "exact")
-def joint_theorem(table: Table) -> Finding:
+def joint_theorem(table: NumberTable) -> Finding:
     """Counters with Σx ≤ m lose at most τ + e^τ - 1 per round."""
     exact, bounds = table.numbers("one round, exact"), table.numbers("paper's bound")
     return Finding(

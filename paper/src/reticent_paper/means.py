@@ -18,9 +18,19 @@ from numpy.typing import NDArray
 from reticent.mechanisms import Flip, OneBitMean, RandomizedResponse
 from reticent.plan import Metric
 from reticent_lab.baselines import Laplace
-from reticent_lab.fleet_counts import ones_of_mean, total_of_laplace
 from reticent_paper import panels as chart
-from reticent_paper.claims import DAY, EPSILONS, Claim, Finding, Picture, Result, Setting, claim, judge_points
+from reticent_paper.claims import (
+    DAY,
+    EPSILONS,
+    ExperimentResult,
+    Finding,
+    PaperClaim,
+    Plot,
+    Setting,
+    claim,
+    judge_points,
+)
+from reticent_paper.fleet_counts import ones_of_mean, total_of_laplace
 from reticent_paper.values import Days, generator, in_parallel, stand_ins
 
 ON_USAGE = "§5, Figure 4"
@@ -34,7 +44,7 @@ MECHANISMS = (*FLIPS, "Laplace")
 TOLERABLE = 0.1  # An error is "tolerable" up to a tenth of the mean that is estimated
 
 
-def figure_4(setting: Setting) -> Result:
+def figure_4(setting: Setting) -> ExperimentResult:
     """The errors on the stand-in for the paper's data, for three fleet sizes."""
     counters = stand_ins(setting)
     panels = chart.on_usage_data(measure, "fig4", setting, len(counters))
@@ -54,7 +64,7 @@ def figure_4(setting: Setting) -> Result:
     )
 
 
-def figure_6(setting: Setting) -> Result:
+def figure_6(setting: Setting) -> ExperimentResult:
     """The errors on synthetic values, beside those of the smallest fleet of Figure 4."""
     panels = chart.on_synthetic_data(measure, "fig6", setting)
     usage = chart.on_usage_data(measure, "fig4", setting, len(stand_ins(setting)))
@@ -74,16 +84,21 @@ def figure_6(setting: Setting) -> Result:
 
 
 def _result(
-    name: str, data: str, summary: str, panels: Sequence[chart.Panel], caption: str, claims: tuple[Claim, ...]
-) -> Result:
-    lines = [chart.Line(mechanism, place) for place, mechanism in enumerate(MECHANISMS)]
-    picture = Picture(
+    name: str,
+    data: str,
+    summary: str,
+    panels: Sequence[chart.Panel],
+    caption: str,
+    claims: tuple[PaperClaim, ...],
+) -> ExperimentResult:
+    lines = [chart.PanelLine(mechanism, place) for place, mechanism in enumerate(MECHANISMS)]
+    picture = Plot(
         name,
         f"Error of the mean on {data}",
         caption,
         lambda: chart.draw_panels([(panels, "ε per round")], lines, "mean absolute error (s)"),
     )
-    return Result(
+    return ExperimentResult(
         name,
         f"Figure {name.removeprefix('fig')}: mean estimation on {data}",
         summary,
@@ -124,7 +139,7 @@ def estimated_means(
     return np.asarray(max_value * flip.channel(one_bit.response).truth(np.stack(shares)))
 
 
-def usage_claims(panels: Sequence[chart.Panel], max_value: int = DAY) -> tuple[Claim, ...]:
+def usage_claims(panels: Sequence[chart.Panel], max_value: int = DAY) -> tuple[PaperClaim, ...]:
     """What the paragraph "Mean estimation" says, judged by panels on usage data."""
     judged = partial(judge_points, ON_USAGE)
     largest = max(panels, key=lambda panel: panel.devices)
@@ -193,7 +208,7 @@ def uniform_noise(panels: Sequence[chart.Panel], max_value: int) -> Finding:
     )
 
 
-def synthetic_claims(panels: Sequence[chart.Panel], reference: chart.Panel) -> tuple[Claim, ...]:
+def synthetic_claims(panels: Sequence[chart.Panel], reference: chart.Panel) -> tuple[PaperClaim, ...]:
     """What the paragraph "On different data distributions" says of means; `reference` is of Figure 4."""
     return (
         chart.bounded(

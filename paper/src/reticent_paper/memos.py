@@ -13,7 +13,17 @@ from reticent_collector.counts import MeanCounts
 from reticent_collector.estimates import estimate, paper_bound
 from reticent_lab.baselines import BinFlipPlus, NaiveMemo
 from reticent_lab.fleet import AgeInDays, VectorisedFleet
-from reticent_paper.claims import DAY, EPSILONS, Finding, Result, Rows, Setting, Table, claim, table
+from reticent_paper.claims import (
+    DAY,
+    EPSILONS,
+    ExperimentResult,
+    Finding,
+    NumberTable,
+    Rows,
+    Setting,
+    claim,
+    table,
+)
 from reticent_paper.values import generator
 
 CENTURY = 36_525  # The range m: a hundred years, in days
@@ -48,10 +58,10 @@ class Year:
         return np.abs(self.estimates - self.truth)
 
 
-def ages(setting: Setting) -> Result:
+def ages(setting: Setting) -> ExperimentResult:
     """A year of ages, asked every day."""
     year = simulate(setting, min(DEVICES, setting.fleets[0]))
-    return Result(
+    return ExperimentResult(
         "age-in-days",
         "Age in days",
         f"{year.devices:,} devices report their age in days, s = m = {CENTURY:,}, on {ROUNDS} days.",
@@ -146,10 +156,10 @@ def transition(even: bool, looked_at: tuple[int, ...]) -> Finding:
     return Finding(measured, even, "the day of change depends on the age")
 
 
-def histograms() -> Result:
+def histograms() -> ExperimentResult:
     """Remembered histograms: who shares a response, what k remembered bits betray, and BinFlip+."""
     shared, naive, plus = sharing(), betrayal(), bin_flip_plus()
-    return Result(
+    return ExperimentResult(
         "memo",
         "Remembered histograms",
         f"What {BUCKETS} remembered responses tell an observer who once knew the bucket.",
@@ -215,7 +225,7 @@ def bin_flip_plus() -> Rows:
 
 
 @claim("§3.4", "E20", "exact", "Ω(k/2^d): at least half of it")
-def several_share(table: Table) -> Finding:
+def several_share(table: NumberTable) -> Finding:
     """Ω(k/2^d) buckets are mapped to the same response."""
     columns = (table.numbers(name) for name in ("ε", "d", "k/2^d", "expected, one memo per bucket"))
     rows = list(zip(*columns, strict=True))
@@ -230,7 +240,7 @@ def several_share(table: Table) -> Finding:
 
 
 @claim("§3.4", "", "exact")
-def strongest_with_one_bit(table: Table) -> Finding:
+def strongest_with_one_bit(table: NumberTable) -> Finding:
     """The protection by shared responses is strongest when d = 1."""
     best: dict[float, tuple[float, float]] = {}
     columns = (table.numbers(name) for name in ("ε", "d", "expected, one memo per bucket"))
@@ -246,7 +256,7 @@ def strongest_with_one_bit(table: Table) -> Finding:
 
 
 @claim("§3.4", "", "exact", "almost 100 %: above 99 %")
-def naive_leaks(table: Table) -> Finding:
+def naive_leaks(table: NumberTable) -> Finding:
     """With k remembered bits a response seen once betrays its bucket with almost 100 %."""
     chances = table.numbers("chance that a response betrays its bucket")
     return Finding(
@@ -255,7 +265,7 @@ def naive_leaks(table: Table) -> Finding:
 
 
 @claim("§2.2, footnote", "E24", "exact")
-def only_small_epsilon(table: Table) -> Finding:
+def only_small_epsilon(table: NumberTable) -> Finding:
     """The generic one-bit protocol on BinFlip only works for ε ≤ 2."""
     epsilons, losses = table.numbers("ε"), table.numbers("exact loss")
     private = [own for own, loss in zip(epsilons, losses, strict=True) if loss <= own * (1 + 1e-9)]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from reticent.plan import Metric
 from reticent_collector.estimates import paper_bound
 from reticent_collector.plots import COLOURS, MARKERS, drawing, panels
-from reticent_paper.claims import DAY, Claim, Measured, Setting, Table, judge_points
+from reticent_paper.claims import DAY, Measured, NumberTable, PaperClaim, Setting, judge_points
 from reticent_paper.values import SYNTHETIC, Days, stand_in_days, stand_ins, synthetic_days
 
 if TYPE_CHECKING:
@@ -99,10 +99,12 @@ def on_synthetic_data(measure: Measure[Errors], name: str, setting: Setting) -> 
     )
 
 
-def error_table(name: str, title: str, measured: Sequence[Panel], unit: str, abscissa: str = "ε") -> Table:
+def error_table(
+    name: str, title: str, measured: Sequence[Panel], unit: str, abscissa: str = "ε"
+) -> NumberTable:
     """All numbers of some panels, one row per point."""
     errors = ("mean error", "standard deviation", "standard error of the mean")
-    return Table(
+    return NumberTable(
         name,
         title,
         ("panel", "devices", "mechanism", abscissa, *(f"{error} ({unit})" for error in errors)),
@@ -124,7 +126,7 @@ def error_table(name: str, title: str, measured: Sequence[Panel], unit: str, abs
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PanelLine:
     """How a mechanism is drawn: the same wherever it appears."""
 
     mechanism: str
@@ -133,7 +135,9 @@ class Line:
 
 
 @drawing
-def draw_panels(rows: Sequence[tuple[Sequence[Panel], str]], lines: Sequence[Line], ordinate: str) -> Figure:
+def draw_panels(
+    rows: Sequence[tuple[Sequence[Panel], str]], lines: Sequence[PanelLine], ordinate: str
+) -> Figure:
     """A row of logarithmic panels for each of `rows`, with the label of its abscissa; bars are one deviation."""
     columns = len(rows[0][0])
     figure, axes = panels(columns, len(rows), width=3.5, height=3.1, sharey=True)
@@ -213,7 +217,7 @@ def bounded(
     metric: Callable[[str, float], Metric],
     erratum: str = "",
     ours: str = "",
-) -> Claim:
+) -> PaperClaim:
     """The claim that errors stay within the paper's bound at 95 %, for the `metric` of a mechanism at ε."""
     over_bound = [
         Measured(f"{panel.title}, {mechanism}", epsilon, ratio, ratio <= 1)
@@ -226,7 +230,9 @@ def bounded(
     return judge_points(place, says, "error over the bound", over_bound, erratum, ours)
 
 
-def almost_the_same(place: str, measured: Iterable[Panel], reference: Panel, names: Sequence[str]) -> Claim:
+def almost_the_same(
+    place: str, measured: Iterable[Panel], reference: Panel, names: Sequence[str]
+) -> PaperClaim:
     """The claim that mechanisms err on synthetic data as they do on the usage data of `reference`."""
     both_ways = within(ALMOST_THE_SAME)
     found = [

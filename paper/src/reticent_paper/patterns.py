@@ -15,7 +15,7 @@ from reticent.plan import Metric, Plan
 from reticent_collector.plots import COLOURS, panels
 from reticent_lab.fleet import Population, VectorisedFleet
 from reticent_lab.pattern_supports import Supports, supports
-from reticent_paper.claims import DAY, Finding, Result, Rows, Setting, claim, picture, table
+from reticent_paper.claims import DAY, ExperimentResult, Finding, Rows, Setting, claim, picture, table
 from reticent_paper.values import daily_values, stand_ins
 
 if TYPE_CHECKING:
@@ -100,12 +100,12 @@ class Case:
         return none, one, more
 
 
-def run(setting: Setting) -> Result:
+def run(setting: Setting) -> ExperimentResult:
     """Patterns of two apps (or of the setting's population) at s = m, m/2 and m/3."""
     apps = stand_ins(setting)[:2]
     cases = [case for app in apps for case in cases_of(app, setting)]
     plain = [case for case in cases if not case.never]
-    return Result(
+    return ExperimentResult(
         "fig3",
         "Figure 3: distribution of pattern supports",
         f"{plain[0].devices:,} users of {' and '.join(app.name for app in apps)}, {setting.days} days, "

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from reticent.errors import ReticentError
 from reticent_collector.plots import save
-from reticent_paper.claims import Claim, Run, Table, Verdict
+from reticent_paper.claims import ClaimVerdict, NumberTable, PaperClaim, Run
 
 PAGES = {"index.html": "report.html.j2", "claims.md": "claims.md.j2"}
 """What is written, and its template: everything as HTML, the claims as Markdown for the docs."""
@@ -23,7 +23,12 @@ WRITTEN_BY = "python -m paper"
 RESULTS = "results.json"
 
 MOST_ROWS = 60  # Rows of a table that a page shows; the CSV file has all of them
-MARKS = {Verdict.HOLDS: "✓", Verdict.CORRECTED: "~", Verdict.FAILS: "✗", Verdict.MISPRINT: "¶"}
+MARKS = {
+    ClaimVerdict.HOLDS: "✓",
+    ClaimVerdict.CORRECTED: "~",
+    ClaimVerdict.FAILS: "✗",
+    ClaimVerdict.MISPRINT: "¶",
+}
 """Beside the word, for who sees no colours."""
 
 HEADLINES = (
@@ -93,7 +98,7 @@ def write(run: Run, folder: Path) -> Path:
     return folder / "index.html"
 
 
-def write_csv(table: Table, file: Path) -> None:
+def write_csv(table: NumberTable, file: Path) -> None:
     """A table with all digits: what Python reads back is what was computed."""
     with file.open("w", encoding="utf-8", newline="") as text:
         rows = csv.writer(text, lineterminator="\n")
@@ -229,15 +234,17 @@ def markdown_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def found(claim: Claim) -> str:
+def found(claim: PaperClaim) -> str:
     """The figure that decides a claim, its correction, and its erratum."""
     corrected = "; ".join(filter(None, (claim.measured, claim.condition)))
     return f"{corrected} ({claim.erratum})" if claim.erratum else corrected
 
 
-def tally(claims: Sequence[Claim]) -> str:
+def tally(claims: Sequence[PaperClaim]) -> str:
     """How many claims ended how."""
-    holds, corrected, fails, misprints = (sum(c.verdict is verdict for c in claims) for verdict in Verdict)
+    holds, corrected, fails, misprints = (
+        sum(c.verdict is verdict for c in claims) for verdict in ClaimVerdict
+    )
     return (
         f"{len(claims)} claim{'s' * (len(claims) != 1)}: {holds} hold{'s' * (holds == 1)}, "
         f"{corrected} needed correcting, {fails} {'does' if fails == 1 else 'do'} not hold, "

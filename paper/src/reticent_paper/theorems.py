@@ -17,7 +17,18 @@ from reticent_collector.estimates import paper_bound
 from reticent_lab.audit import loss_of_constant
 from reticent_lab.baselines import BinFlip, BinFlipPlus, KFlip, Laplace
 from reticent_paper.bounds import CONFIDENCE, coverages
-from reticent_paper.claims import DAY, EPSILONS, Claim, Finding, Result, Rows, Setting, Table, claim, table
+from reticent_paper.claims import (
+    DAY,
+    EPSILONS,
+    ExperimentResult,
+    Finding,
+    NumberTable,
+    PaperClaim,
+    Rows,
+    Setting,
+    claim,
+    table,
+)
 from reticent_paper.losses import DEPLOYED, FLIP
 from reticent_paper.values import generator
 
@@ -26,23 +37,23 @@ P, Q = (Fraction(threshold, SCALE) for threshold in (BIT.response.high, BIT.resp
 """The chances of a 1 at the top and at the bottom of the range, at ε = 1."""
 
 Law = dict[tuple[int, ...], Fraction]  # The chance of each sequence of answers
-SENTENCES: list[Callable[[], Claim]] = []  # The claims below that are judged without a table
+SENTENCES: list[Callable[[], PaperClaim]] = []  # The claims below that are judged without a table
 
 
 def exactly(place: str, erratum: str = "", ours: str = "") -> Callable[[Callable[[], Finding]], object]:
     """A claim that is computed over all outcomes."""
 
-    def decorate(judge: Callable[[], Finding]) -> Callable[[], Claim]:
+    def decorate(judge: Callable[[], Finding]) -> Callable[[], PaperClaim]:
         SENTENCES.append(claim(place, erratum, "exact", ours)(judge))
         return SENTENCES[-1]
 
     return decorate
 
 
-def run(setting: Setting) -> Result:
+def run(setting: Setting) -> ExperimentResult:
     """Every sentence that can be computed; only the seed of the setting is used."""
     near, hidden = nearly_constant(), auxiliary(setting.seed)
-    return Result(
+    return ExperimentResult(
         "theorems",
         "Theorems and sentences, computed",
         "Each by enumeration or from the thresholds of the devices; ε = 1 where nothing else is said.",
@@ -89,7 +100,7 @@ def nearly_constant() -> Rows:
 
 
 @claim("§1.2, component 3", "E27", "exact")
-def approximately_consistent(table: Table) -> Finding:
+def approximately_consistent(table: NumberTable) -> Finding:
     """A user whose value stays approximately consistent is guaranteed ε-DP over many rounds."""
     shares, least = table.numbers("η/s"), table.numbers("least δ, by enumeration")
     proved = all(delta <= share + 1e-12 for share, delta in zip(shares, least, strict=True))
@@ -130,7 +141,7 @@ def auxiliary(seed: int) -> Rows:
     "measured",
     "an advantage: the half of the range is guessed less often, and no more is learned",
 )
-def smaller_step(table: Table) -> Finding:
+def smaller_step(table: NumberTable) -> Finding:
     """Smaller s may help against attacks with auxiliary information."""
     guessed, told, losses = (table.numbers(column) for column in table.columns[1:])
     fewer, less = guessed[-1] < guessed[0], told[-1] <= told[0]

@@ -21,8 +21,8 @@ from reticent_lab.fleet import (
     TruncatedNormal,
     Uniform,
 )
-from reticent_lab.fleet_counts import Tally
 from reticent_paper.claims import DAY, Setting
+from reticent_paper.fleet_counts import Tally
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")

@@ -30,7 +30,7 @@ from reticent.plan import Answers, Plan, privacy_card
 from reticent_collector.counts import MeanCounts
 from reticent_collector.estimates import average, estimate
 from reticent_collector.plots import COLOURS, drawing, panels, save
-from reticent_lab.crowd import Crowd, Draws, law_of
+from reticent_lab.crowd import Crowd, CrowdDraws, law_of
 from reticent_paper.deployment import APPS, EXAMPLE, ROUNDS_PER_DAY, SIX_HOURS, crowd
 from reticent_paper.losses import DEPLOYED, FLIP
 
@@ -75,13 +75,13 @@ def counts_of(way: str, people: Crowd, seed: int) -> dict[str, list[MeanCounts]]
     """The counts of each app, round by round."""
     plan = plan_of(way)
     if way != PER_SLOT:
-        (drawn,) = Draws(plan, people, seed).draw(1)
+        (drawn,) = CrowdDraws(plan, people, seed).draw(1)
         return {name: tally.counts for name, tally in drawn.items()}  # type: ignore[misc]
     counts: dict[str, list[Any]] = {app.metric: [None] * people.rounds for app in APPS}
     for slot in range(ROUNDS_PER_DAY):
         own = replace(people, rounds=people.rounds // ROUNDS_PER_DAY, values=_only(people, slot))
-        draws = Draws(plan, own, seed + slot)
-        draws.block = Draws(plan, people, seed).block  # the same people, in the same blocks
+        draws = CrowdDraws(plan, own, seed + slot)
+        draws.block = CrowdDraws(plan, people, seed).block  # the same people, in the same blocks
         (drawn,) = draws.draw(1)
         for name, tally in drawn.items():
             counts[name][slot::ROUNDS_PER_DAY] = tally.counts
@@ -134,7 +134,7 @@ def truths(plan: Plan, people: Crowd) -> dict[str, NDArray[np.float64]]:
         for name, metric in plan.by_name.items():
             total[name] += law_of(metric).truth(inside[name].T, people.copies(part))[:, 0]
 
-    Draws(plan, people, 0).draw(0, look)
+    CrowdDraws(plan, people, 0).draw(0, look)
     return {name: of / people.devices for name, of in total.items()}
 
 

@@ -19,7 +19,7 @@ import click
 from reticent.plan import Plan
 from reticent.reports import MAGIC, MAX_JSON, Verdict, packed_header
 from reticent_collector.cli import options
-from reticent_collector.cli.output import Verb, as_json, found_problems, now_and_then, quiet, show
+from reticent_collector.cli.output import VerbCommand, as_json, found_problems, now_and_then, quiet, show
 
 BLOCK_BYTES = 1 << 20
 """Read at once: few commits for a long file, and little memory for an endless pipe."""
@@ -103,7 +103,7 @@ class Summary:
 Take: TypeAlias = Callable[[Block, Summary], None]
 
 
-@click.command(cls=Verb, short_help="Take reports from a file or a pipe.")
+@click.command(cls=VerbCommand, short_help="Take reports from a file or a pipe.")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @options.source_options
 @click.option("--register", "plans", multiple=True, type=options.input_file, metavar="PLAN",

@@ -142,7 +142,7 @@ class _Plain:
             return super().invoke(ctx)  # type: ignore[misc]
 
 
-class Verb(_Plain, click.Command):
+class VerbCommand(_Plain, click.Command):
     """A command of `reticent`."""
 
 

@@ -19,13 +19,15 @@ from click.core import ParameterSource
 
 from reticent.errors import ReticentError
 from reticent_collector.cli import options
-from reticent_collector.cli.output import Verb, as_json, date_and_time, show, table
+from reticent_collector.cli.output import VerbCommand, as_json, date_and_time, show, table
 from reticent_collector.columns import unix_seconds
 from reticent_collector.counts import ABOUT
 from reticent_collector.figures import Unit
 
 if TYPE_CHECKING:
     import asyncio
+
+    from rich.table import Table
 
     from reticent.plan import Plan
     from reticent_collector.http import Client
@@ -45,7 +47,7 @@ NO_REPORTS = "Devices send reports to reticent serve; reticent ingest takes them
 LATER = "After its grace a round is sealed, and all its reports are shown if they are enough."
 
 
-@click.command(cls=Verb, short_help="List the rounds of a store, or seal them.")
+@click.command(cls=VerbCommand, short_help="List the rounds of a store, or seal them.")
 @options.source_options
 @options.plan_option
 @click.option(
@@ -104,13 +106,13 @@ def rounds(
             for row in rows
         ],
     )
-    parts = [listed] if rows else ["No rounds yet: no reports have arrived.", NO_REPORTS]
-    show(
-        as_json, {"rounds": rows, "sealed": len(sealed)}, *parts, *[f"{len(sealed)} sealed just now."] * seal
-    )
+    parts: list[str | Table] = [listed] if rows else ["No rounds yet: no reports have arrived.", NO_REPORTS]
+    if seal:
+        parts.append(f"{len(sealed)} sealed just now.")
+    show(as_json, {"rounds": rows, "sealed": len(sealed)}, *parts)
 
 
-@click.command(cls=Verb, short_help="Show estimates with their intervals and changes.")
+@click.command(cls=VerbCommand, short_help="Show estimates with their intervals and changes.")
 @options.selection_options(default=10, show_default=True)
 @as_json
 def estimate(store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any) -> None:
@@ -135,8 +137,11 @@ def estimate(store: str | None, url: str | None, key: str | None, as_json: bool,
     rows, withheld = answer["estimates"], Counter(row["reason"] for row in answer["withheld"])
     if not rows:
         reason = next(iter(withheld), "there are no reports for this selection")
-        is_open = any(row["state"] == "open" for row in answer["withheld"])
-        advice = [LATER] * is_open if withheld else [NO_REPORTS]
+        advice = []
+        if not withheld:
+            advice.append(NO_REPORTS)
+        elif any(row["state"] == "open" for row in answer["withheld"]):
+            advice.append(LATER)
         show(as_json, whole, f"No estimates: {reason}.", *advice)
         return
     interval = f"{selection['confidence']:.0%} interval"
@@ -190,7 +195,7 @@ def _about(row: dict[str, Any]) -> tuple[Any, ...]:
     return (*(row[name] for name in ("version", "metric", "start_time")), *sorted(row["segment"].items()))
 
 
-@click.command(cls=Verb, short_help="Write estimates as a table.")
+@click.command(cls=VerbCommand, short_help="Write estimates as a table.")
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @options.selection_options()
 @as_json

@@ -10,12 +10,12 @@ import click
 from reticent.errors import ReticentError
 from reticent.plan import Plan
 from reticent_collector.cli.options import check_free, input_file, key_file_option, make_client, variables
-from reticent_collector.cli.output import Verb
+from reticent_collector.cli.output import VerbCommand
 from reticent_collector.cli.serve import address, server_options, tls_files
 
 
 @variables("RETICENT_RELAY")
-@click.command(cls=Verb, short_help="Take reports for a collector elsewhere, and hide their senders.")
+@click.command(cls=VerbCommand, short_help="Take reports for a collector elsewhere, and hide their senders.")
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=input_file)
 @click.option("--to", required=True, metavar="URL", help="The collector, as https://HOST.")
 @key_file_option

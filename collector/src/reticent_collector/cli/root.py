@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class, shell_complete
 
 from reticent.cli import added_verbs, device
-from reticent_collector.cli.output import Verb, as_json, show
+from reticent_collector.cli.output import VerbCommand, as_json, show
 
 
 class Verbs(click.Group):
@@ -65,7 +65,7 @@ def reticent() -> None:
     """Private telemetry for counters."""
 
 
-class Completion(Verb):
+class Completion(VerbCommand):
     """Answers the shell when it asks for completions, which the variable of click's scripts tells."""
 
     def main(self, *arguments: Any, **settings: Any) -> Any:

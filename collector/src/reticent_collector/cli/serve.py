@@ -28,7 +28,7 @@ from reticent_collector.cli.options import (
     together,
     variables,
 )
-from reticent_collector.cli.output import Verb, plain_faults
+from reticent_collector.cli.output import VerbCommand, plain_faults
 
 if TYPE_CHECKING:
     from reticent_collector.http import Worker
@@ -130,7 +130,7 @@ def address(host: str, port: int, tls: object) -> str:
     return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-class Configured(Verb):
+class Configured(VerbCommand):
     """A value that came from the settings file is refused with the file and the setting, not with an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ import time
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,6 +23,9 @@ from reticent_collector.cli.output import (
     show,
     table,
 )
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def _days(text: str) -> int:
@@ -191,12 +195,17 @@ def prune(
             for info in sealed
         ],
     )
-    done = f"{counted(len(pruned), 'round')} removed."
-    if not yes:
-        done = f"{counted(len(rows), 'round')} to remove{': --yes removes them' * bool(rows)}."
-    stay = [f"Not removed, because not sealed: {counted(unsealed, 'round')}."] * bool(unsealed)
+    parts: list[str | Table] = [listed] if rows else []
+    if yes:
+        parts.append(f"{counted(len(pruned), 'round')} removed.")
+    elif rows:
+        parts.append(f"{counted(len(rows), 'round')} to remove: --yes removes them.")
+    else:
+        parts.append(f"{counted(0, 'round')} to remove.")
+    if unsealed:
+        parts.append(f"Not removed, because not sealed: {counted(unsealed, 'round')}.")
     answer = {"store": url, "rounds": rows, "pruned": len(pruned), "not_sealed": unsealed}
-    show(as_json, answer, *[listed] * bool(rows), done, *stay)
+    show(as_json, answer, *parts)
 
 
 @store.command(short_help="Write final figures into the table of results.")

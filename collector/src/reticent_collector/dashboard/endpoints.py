@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
 from reticent_collector.dashboard.charts import alone
-from reticent_collector.dashboard.pages import assets, json_of, problem_page, render
+from reticent_collector.dashboard.pages import assets, problem_page, render
 from reticent_collector.dashboard.params import NotHereError, Params
 from reticent_collector.dashboard.points import PointReader
 from reticent_collector.dashboard.public import public_handlers
@@ -34,7 +34,7 @@ def handlers(
     results: Results, health: Callable[[], Health], public: Collection[str] = ()
 ) -> dict[str, Endpoint]:
     """
-    The pages and their JSON twins by path, in matching order; `public` names public plans.
+    The pages and their files by path, in matching order; `public` names public plans.
 
     They block, so the collector runs them on threads. The collector checks who may see them and adds the security
     headers; `request.state.logged_in`, if true, puts a log-out button on every page.
@@ -53,12 +53,13 @@ def handlers(
         return metric_page(reader, plan, metric, Params.parse(request.query_params))
 
     def table(request: Request) -> Response:
-        plan, params = plan_of(request), Params.parse(request.query_params)
+        plan = plan_of(request)
+        params = Params.parse(request.query_params)
         text = csv_text(
             results.estimates(
                 plan.name,
                 request.path_params["metric"],
-                segment=dict([params.segment]) if params.segment else None,
+                segment=params.tags_picked,
                 by=params.by or None,
                 confidence=params.confidence / 100,
                 every=params.every,
@@ -69,51 +70,46 @@ def handlers(
         return _file(request, text, "text/csv; charset=utf-8")
 
     def picture(request: Request) -> Response:
-        pictures, params = metric_view(request).pictures, Params.parse(request.query_params)
+        pictures = metric_view(request).pictures
+        params = Params.parse(request.query_params)
         if params.chart not in pictures:
             raise NotHereError("chart", params.chart, request.url.path.removesuffix(".svg"))
-        drawn, hidden = pictures[params.chart], ".bars.norm-sub," if params.view == "raw" else ".bars.raw,"
+        drawn = pictures[params.chart]
+        hidden = ".bars.norm-sub," if params.view == "raw" else ".bars.raw,"
         return _file(request, alone(drawn.chart, drawn.keys, drawn.title, hidden), "image/svg+xml")
 
     metric_path = "/plans/{plan}/metrics/{metric}"
     return {
-        **pair("/", "/index.json", lambda request: overview(reader, Params.parse(request.query_params))),
+        "/": page_of(lambda request: overview(reader, Params.parse(request.query_params))),
         f"{metric_path}.csv": _careful(table),
         f"{metric_path}.svg": _careful(picture),
-        **pair(metric_path, f"{metric_path}.json", metric_view),
-        **pair(
-            "/plans/{plan}/what-if",
-            "/plans/{plan}/what-if.json",
-            lambda request: what_if_page(plan_of(request), request.query_params, FLEET),
+        metric_path: page_of(metric_view),
+        "/plans/{plan}/what-if": page_of(
+            lambda request: what_if_page(plan_of(request), request.query_params, FLEET)
         ),
-        **pair("/plans/{plan}", "/plans/{plan}.json", plan_view),
-        **pair("/health", "/health.json", lambda request: health_page(health(), results)),
+        "/plans/{plan}": page_of(plan_view),
+        "/health": page_of(lambda request: health_page(health(), results)),
         **{path: _careful(endpoint) for path, endpoint in public_handlers(reader, public).items()},
     }
 
 
-def pair(path: str, twin: str, build: Callable[[Request], View]) -> dict[str, Endpoint]:
-    """A page and its twin, from the same view. The twin comes first: its path matches both."""
+def page_of(build: Callable[[Request], View]) -> Endpoint:
+    """The endpoint of a page."""
 
     def page(request: Request) -> Response:
-        view, address = build(request), request.url.path
-        query = f"?{request.url.query}" if request.url.query else ""
+        view = build(request)
         body = render(
             view.template,
             title=view.title,
-            path=address,
-            twin=f"{address if address != '/' else '/index'}.json{query}",
+            path=request.url.path,
+            data=view.data,
             logged_in=logged_in(request),
             refresh=view.refresh,
             **view.shown,
         )
         return HTMLResponse(body)
 
-    def json(request: Request) -> Response:
-        twin = build(request).twin
-        return Response(json_of(twin() if callable(twin) else twin), media_type="application/json")
-
-    return {twin: _careful(json), path: _careful(page)}
+    return _careful(page)
 
 
 def _file(request: Request, content: str, media_type: str) -> Response:

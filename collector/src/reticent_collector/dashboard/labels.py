@@ -196,7 +196,7 @@ def certainty_of_median(buckets: int, of: int) -> Certainty:
     return Certainty(word, dots, f"within {buckets} of {of} buckets")
 
 
-MOST_NAMED = 3  # rows that a sentence names; the twin has all of them
+MOST_NAMED = 3  # rows that a sentence names; /v1/estimates has all of them
 UNEVEN_MEANS = (
     "Honest devices draw their cohort at random, once, whatever they measure. So a client may choose cohorts to "
     "give its false answers more weight, or draw them wrongly. Not detectable: false answers in cohorts that are "

@@ -54,13 +54,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"about": ABOUT, "path": "", "twin": "", "logged_in": False, "refresh": 120}
+    environment.globals |= {"about": ABOUT, "path": "", "data": "", "logged_in": False, "refresh": 0}
     environment.globals["asset"] = lambda file: f"/static/{_assets()[file].name}"
     return environment
 
 
 def render(template: str, **shown: Any) -> str:
-    """A page: `title`, `path` (its own address), `twin` (that of its JSON), and what its template shows."""
+    """A page: `title`, `path` (its own address), `data` (that of its data as JSON), and what its template shows."""
     return _environment().get_template(template).render(**shown)
 
 

@@ -98,6 +98,25 @@ class Params:
         query = urlencode(pairs, safe=":")
         return f"?{query}" if query else ""
 
+    def estimates_address(self, plan: str, metric: str) -> str:
+        """
+        Where programs get the figures of a page.
+
+        >>> Params(by="os").estimates_address("app-usage", "starts")
+        '/v1/estimates?plan=app-usage&metric=starts&confidence=0.95&by=os&last=60'
+        """
+        pairs: list[tuple[str, Any]] = [("plan", plan), ("metric", metric)]
+        choices = {"confidence": self.confidence / 100, "every": self.every, "by": self.by, **self.range}
+        pairs += [(name, value) for name, value in choices.items() if value]
+        if self.segment:
+            pairs.append(("segment", ":".join(self.segment)))
+        return f"/v1/estimates?{urlencode(pairs, safe=':')}"
+
+    @property
+    def tags_picked(self) -> dict[str, str]:
+        """The tag whose devices figures are about, by its segment; empty for all devices."""
+        return dict([self.segment]) if self.segment else {}
+
     @property
     def range(self) -> Between:
         """The periods that are shown; both dates are included."""

@@ -33,6 +33,7 @@ from reticent_collector.results import Estimates, LruCache, usual_every
 PERIODS = 60  # the latest periods that are shown
 CONFIDENCE = 95
 SECONDS = 60  # for which an answer stands
+REFRESH_SECONDS = 120  # after which a page that stays open looks again
 MOST_KEPT = 128
 EMBED_POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
 IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -101,10 +102,11 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
             metrics=[shown(reader, plan, metric) for metric in plan.metrics],
             card=claims(card_of(plan)),
             not_protected=not_protected(plan),
-            twin=f"/public/{plan.name}.json",
+            data=f"/public/{plan.name}.json",
+            refresh=REFRESH_SECONDS,
         )
 
-    def plan_twin(request: Request) -> Response:
+    def plan_data(request: Request) -> Response:
         plan = plan_of(request)
         metrics = []
         for metric in plan.metrics:
@@ -133,9 +135,16 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
     def metric_page(request: Request) -> Response:
         one = shown(reader, *metric_of(request))
         title = f"{one.metric.name} · {one.plan.name}"
-        return _page(request, "public_metric.html", title, one=one, twin=f"{one.path}.json")
+        return _page(
+            request,
+            "public_metric.html",
+            title,
+            one=one,
+            data=f"{one.path}.json",
+            refresh=REFRESH_SECONDS,
+        )
 
-    def metric_twin(request: Request) -> Response:
+    def metric_data(request: Request) -> Response:
         return _data(finished(*metric_of(request)).to_dict())
 
     def metric_table(request: Request) -> Response:
@@ -161,10 +170,10 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
         "/public": index,
         f"{of_metric}/chart.svg": chart,
         f"{of_metric}/embed": embed,
-        f"{of_metric}.json": metric_twin,
+        f"{of_metric}.json": metric_data,
         f"{of_metric}.csv": metric_table,
         of_metric: metric_page,
-        f"{of_plan}.json": plan_twin,
+        f"{of_plan}.json": plan_data,
         f"{of_plan}.toml": plan_text,
         of_plan: plan_page,
     }

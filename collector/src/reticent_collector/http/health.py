@@ -13,7 +13,7 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 
 from reticent.errors import StoreError
-from reticent_collector.http.history import TenMinutes, merged
+from reticent_collector.http.history import HistorySlot, merged
 from reticent_collector.stores import Key
 
 SLOTS = 30
@@ -77,7 +77,7 @@ class Health:
     sealed: int = _exposed("counter", "Rounds sealed by this collector.")
     rate: float = 0.0  # reports a second that a key may send; 0: no limit
     keys: tuple[KeyTraffic, ...] = ()
-    history: tuple[TenMinutes, ...] = ()  # the last day, in slots of ten minutes
+    history: tuple[HistorySlot, ...] = ()  # the last day, in slots of ten minutes
     workers: Mapping[str, Health] = field(default_factory=dict)
     """Of each worker by its number, where several share a port: then this one is all of them together."""
     commit_times: tuple[int, ...] = NO_COMMITS

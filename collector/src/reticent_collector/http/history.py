@@ -11,7 +11,7 @@ SLOTS = 144
 
 
 @dataclass(frozen=True, slots=True)
-class TenMinutes:
+class HistorySlot:
     """Ten minutes of a collector: how many reports came, and what became of them."""
 
     start: int  # unix seconds
@@ -21,7 +21,7 @@ class TenMinutes:
     refused: int = 0  # for any reason but being late
     seal_delay: float = 0.0  # the longest time from the end of a round's grace to its seal, in seconds
 
-    def __add__(self, other: TenMinutes) -> TenMinutes:
+    def __add__(self, other: HistorySlot) -> HistorySlot:
         """The same ten minutes of two workers."""
         counts = ("accepted", "duplicate", "late", "refused")
         added = {name: getattr(self, name) + getattr(other, name) for name in counts}
@@ -40,8 +40,8 @@ class History:
     """
 
     def __init__(self) -> None:
-        self._done: deque[TenMinutes] = deque(maxlen=SLOTS - 1)
-        self._slot: TenMinutes | None = None
+        self._done: deque[HistorySlot] = deque(maxlen=SLOTS - 1)
+        self._slot: HistorySlot | None = None
         self._before: dict[str, int] = {}  # totals at the end of the slot before
         self._totals: dict[str, int] = {}
 
@@ -52,20 +52,20 @@ class History:
         if self._slot is None or start > self._slot.start:
             if self._slot is not None:
                 self._done.append(self._slot)
-            self._slot, self._before = TenMinutes(start), self._totals
+            self._slot, self._before = HistorySlot(start), self._totals
         self._totals = dict(totals)
         counts = {name: total - self._before.get(name, 0) for name, total in totals.items()}
         self._slot = replace(self._slot, **counts, seal_delay=max(self._slot.seal_delay, seal_delay))
 
     @property
-    def slots(self) -> tuple[TenMinutes, ...]:
+    def slots(self) -> tuple[HistorySlot, ...]:
         """The last day, oldest first."""
         return (*self._done, *([self._slot] if self._slot else []))
 
 
-def merged(histories: Iterable[Iterable[TenMinutes]]) -> tuple[TenMinutes, ...]:
+def merged(histories: Iterable[Iterable[HistorySlot]]) -> tuple[HistorySlot, ...]:
     """The slots of several workers as those of one collector."""
-    by_start: dict[int, TenMinutes] = {}
+    by_start: dict[int, HistorySlot] = {}
     for history in histories:
         for slot in history:
             known = by_start.get(slot.start)

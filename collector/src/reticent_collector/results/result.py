@@ -31,7 +31,7 @@ from reticent_collector.estimates import (
     cumulative,
 )
 from reticent_collector.estimates.table import subject_row
-from reticent_collector.results.periods import Period, State
+from reticent_collector.results.periods import Every, Period, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,42 @@ class Subject:
     metric: Metric
     segment: Mapping[str, str]  #: the chosen tags; empty for the whole fleet
 
-    # By the names that tables use; `round` and `to` are the first and last round.
-    plan = property(lambda self: self.period.plan.name)
-    version = property(lambda self: self.period.plan.version)
-    every = property(lambda self: self.period.every)
-    round = property(lambda self: self.period.first)
-    to = property(lambda self: self.period.last)
-    start = property(lambda self: self.period.start)
-    end = property(lambda self: self.period.end)
+    # These have the names that tables use.
+
+    @property
+    def plan(self) -> str:
+        """The name of the plan."""
+        return self.period.plan.name
+
+    @property
+    def version(self) -> int:
+        """The version of the plan."""
+        return self.period.plan.version
+
+    @property
+    def every(self) -> Every:
+        """What kind of period it is."""
+        return self.period.every
+
+    @property
+    def round(self) -> int:
+        """The first round of the period."""
+        return self.period.first
+
+    @property
+    def to(self) -> int:
+        """The last round of the period."""
+        return self.period.last
+
+    @property
+    def start(self) -> int:
+        """When the period begins, in unix seconds."""
+        return self.period.start
+
+    @property
+    def end(self) -> int:
+        """When the period ends, in unix seconds."""
+        return self.period.end
 
     @property
     def state(self) -> State:

@@ -81,7 +81,11 @@ def joint_limit_loss(
 
 
 def joint_limit_prices(
-    mechanisms: Sequence[Mechanism], flips: Sequence[Flip], max_total: Number, *, rounds: OneOrAllRounds = "one"
+    mechanisms: Sequence[Mechanism],
+    flips: Sequence[Flip],
+    max_total: Number,
+    *,
+    rounds: OneOrAllRounds = "one",
 ) -> tuple[Fraction, Fraction]:
     """The prices λ and μ of `joint_limit_loss` for unlike counters: what a certificate of its figure needs."""
     counters = [

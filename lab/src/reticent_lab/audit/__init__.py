@@ -14,12 +14,12 @@ Does a client keep the promises of a plan's privacy card?
 ('sound', [1.0, 0.569, 0.866])
 """
 
-from reticent_lab.audit.attacks import Attack, Event, Mark, attacks_on
+from reticent_lab.audit.attacks import AnswerBit, Attack, Event, attacks_on
 from reticent_lab.audit.blind import compare_envelopes
 from reticent_lab.audit.bounds import (
     Attacked,
-    Comparison,
     Fault,
+    HistoryComparison,
     at_least,
     expected_lower,
     judge,
@@ -28,7 +28,7 @@ from reticent_lab.audit.bounds import (
 )
 from reticent_lab.audit.changes import compare_changes
 from reticent_lab.audit.clients import (
-    Client,
+    AuditedClient,
     CommandClient,
     CoreClient,
     CoreParticipant,
@@ -36,13 +36,13 @@ from reticent_lab.audit.clients import (
     SdkClient,
 )
 from reticent_lab.audit.consistency import check_conduct
-from reticent_lab.audit.enumeration import Check, check_structure, enumerate_plan, worst_pair
+from reticent_lab.audit.enumeration import AuditCheck, check_structure, enumerate_plan, worst_pair
 from reticent_lab.audit.exact import Enumerated, Ratio, loss_of_constant, loss_of_switch, loss_of_width
 from reticent_lab.audit.run import Audit, audit, draw, first_round_of
 from reticent_lab.audit.scenarios import Sample, World, histories
 from reticent_lab.audit.windows import (
+    FunctionTable,
     Law,
-    Table,
     TableDraws,
     loss_of_laws,
     window_laws,
@@ -50,25 +50,25 @@ from reticent_lab.audit.windows import (
 )
 
 __all__ = [
+    "AnswerBit",
     "Attack",
     "Attacked",
     "Audit",
-    "Check",
-    "Client",
+    "AuditCheck",
+    "AuditedClient",
     "CommandClient",
-    "Comparison",
     "CoreClient",
     "CoreParticipant",
     "Enumerated",
     "Event",
     "Fault",
+    "FunctionTable",
+    "HistoryComparison",
     "Law",
-    "Mark",
     "Participant",
     "Ratio",
     "Sample",
     "SdkClient",
-    "Table",
     "TableDraws",
     "World",
     "at_least",

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from reticent.mechanisms import SCALE
 from reticent.plan import Metric, Plan
-from reticent_lab.audit.bounds import SURE, Comparison, Fault, Floats, compare, expected_lower
+from reticent_lab.audit.bounds import SURE, Fault, Floats, HistoryComparison, compare, expected_lower
 from reticent_lab.audit.enumeration import (
     ALL_ROUNDS,
     ONE_ROUND,
@@ -29,7 +29,7 @@ _LEVELS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class AnswerBit:
     """One answer bit that an event looks at."""
 
     metric: str
@@ -41,12 +41,13 @@ class Mark:
     column: int = 0  #: The first round it is looked at; of sampled answers, the window
 
 
-def marks_of(plan: Plan, metric: Metric, first: Aim, second: Aim, column: int) -> tuple[Mark, ...]:
+def marks_of(plan: Plan, metric: Metric, first: Aim, second: Aim, column: int) -> tuple[AnswerBit, ...]:
     """The bits of a metric whose chances differ between two of its values: the first two, or the only one."""
     chances = chance_of_first(metric, first), chance_of_first(metric, second)
     offset, flip = plan.offset(metric.name), float(metric.flip.probability)
     return tuple(
-        Mark(metric.name, offset + bit, 1 - bit, flip, *chances, column) for bit in range(min(metric.bits, 2))
+        AnswerBit(metric.name, offset + bit, 1 - bit, flip, *chances, column)
+        for bit in range(min(metric.bits, 2))
     )
 
 
@@ -71,7 +72,7 @@ class Attack:
     first: int
     second: int
     rounds: int
-    marks: tuple[Mark, ...]
+    marks: tuple[AnswerBit, ...]
 
 
 def attacks_on(plan: Plan, scenarios: Histories, exact: Sequence[Enumerated]) -> Iterator[Attack]:
@@ -197,7 +198,9 @@ def _chance(laws: Sequence[Floats], accepted: Sequence[NDArray[np.bool_]]) -> fl
     return min(1.0, math.prod(float(law[kept].sum()) for law, kept in zip(laws, accepted, strict=True)))
 
 
-def compare_steady(plan: Plan, attacks: Sequence[Attack], samples: Sequence[Sample]) -> Iterator[Comparison]:
+def compare_steady(
+    plan: Plan, attacks: Sequence[Attack], samples: Sequence[Sample]
+) -> Iterator[HistoryComparison]:
     """Count each event in both of its histories, among devices whose cohort tells the values apart."""
     for attack in attacks:
         pair = samples[attack.first], samples[attack.second]

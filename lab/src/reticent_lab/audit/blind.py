@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from reticent.mechanisms import SCALE
 from reticent.plan import Metric, Plan
-from reticent_lab.audit.bounds import Comparison, Fault, compare, expected_lower
+from reticent_lab.audit.bounds import Fault, HistoryComparison, compare, expected_lower
 from reticent_lab.audit.enumeration import ALL_ROUNDS, TWO_WINDOWS
 from reticent_lab.audit.exact import Enumerated
 from reticent_lab.audit.scenarios import Histories, Sample
@@ -21,7 +21,7 @@ Shown = NDArray[np.bool_]
 NONE = 0.0, None  # The claim and the exact loss of what must not depend on values at all
 
 
-def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Comparison]:
+def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[HistoryComparison]:
     """
     Claim: none. Each history against the next one, in both directions.
 
@@ -56,7 +56,7 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
             yield compare("report", "bits of the id", *NONE, judged, other_judged, fault=fault)
 
 
-def compare_links(plan: Plan, scenarios: Histories, samples: Sequence[Sample]) -> Iterator[Comparison]:
+def compare_links(plan: Plan, scenarios: Histories, samples: Sequence[Sample]) -> Iterator[HistoryComparison]:
     """
     Claim: none. What a device sends in a window must not depend on the window before.
 
@@ -96,7 +96,7 @@ def _split(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     return column[:middle], column[middle:]
 
 
-def compare_pairs(plan: Plan, scenarios: Histories, samples: Sequence[Sample]) -> Iterator[Comparison]:
+def compare_pairs(plan: Plan, scenarios: Histories, samples: Sequence[Sample]) -> Iterator[HistoryComparison]:
     """
     Claim: none. Given the values, what one bit of a report says must not depend on what another says.
 
@@ -148,7 +148,7 @@ MOST_BITS = 12
 
 def compare_learned(
     plan: Plan, scenarios: Histories, samples: Sequence[Sample], exact: Sequence[Enumerated]
-) -> Iterator[Comparison]:
+) -> Iterator[HistoryComparison]:
     """
     All bits of a device together: each by what most of its rounds say, or by what each of two windows says.
 

@@ -131,7 +131,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class HistoryComparison:
     """How often an event came up in two histories, beside the most that a claim allows."""
 
     subject: str
@@ -156,10 +156,10 @@ def compare(
     other: NDArray[np.bool_],
     notices: Callable[[float, int], bool] | None = None,
     fault: Fault | None = None,
-) -> Comparison:
+) -> HistoryComparison:
     """An event by who showed it in one history and in the other."""
     counts = int(shown.sum()), len(shown), int(other.sum()), len(other)
-    return Comparison(subject, what, claim, exact, *counts, notices, fault)
+    return HistoryComparison(subject, what, claim, exact, *counts, notices, fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +179,13 @@ class Attacked:
     """The smallest excess of ε that so many devices show with chance 0.98, as a share of ε; None: none."""
 
 
-def judge(comparisons: Iterable[Comparison]) -> list[Attacked]:
+def judge(comparisons: Iterable[HistoryComparison]) -> list[Attacked]:
     """Every comparison as a bound, all valid together; of those with one name, the one that found most."""
     every = list(comparisons)
     counts = [(seen.hits, seen.devices, seen.other_hits, seen.other_devices) for seen in every]
     hits, devices, other_hits, other_devices = np.array(counts, np.float64).T
     bounds = np.stack(ratio_bounds(hits, devices, other_hits, other_devices, len(every)), axis=1)
-    best: dict[tuple[str, str], tuple[float, float, float, Comparison]] = {}
+    best: dict[tuple[str, str], tuple[float, float, float, HistoryComparison]] = {}
     for seen, (estimate, lower, upper) in zip(every, bounds.tolist(), strict=True):
         known = best.get((seen.subject, seen.what))
         if known is None or (lower, estimate) > known[:2]:
@@ -200,14 +200,14 @@ def judge(comparisons: Iterable[Comparison]) -> list[Attacked]:
     ]  # fmt: skip
 
 
-def noticed_faults(comparisons: Iterable[Comparison]) -> dict[str, float | None]:
+def noticed_faults(comparisons: Iterable[HistoryComparison]) -> dict[str, float | None]:
     """
     In how large a share of devices each fault is found with chance 0.98; None: there are too few devices.
 
     Devices without the fault show the event as often as those that were seen.
     """
     every = list(comparisons)
-    largest: dict[tuple[str, str], Comparison] = {}
+    largest: dict[tuple[str, str], HistoryComparison] = {}
     for seen in every:
         if seen.fault is not None and math.isfinite(seen.claim):
             known = largest.setdefault((seen.fault.what, seen.subject), seen)

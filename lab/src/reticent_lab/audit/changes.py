@@ -18,7 +18,7 @@ from reticent.plan import Metric, Plan
 from reticent.privacy import loss_by_width
 from reticent_lab.audit.attacks import chance_of_first
 from reticent_lab.audit.blind import learned_event
-from reticent_lab.audit.bounds import Comparison, Fault, compare
+from reticent_lab.audit.bounds import Fault, HistoryComparison, compare
 from reticent_lab.audit.enumeration import ONE_ROUND, SHORT, same_pattern, switched_over
 from reticent_lab.audit.exact import Enumerated
 from reticent_lab.audit.scenarios import Sample, World
@@ -42,7 +42,7 @@ class _Moves:
 
 def compare_changes(
     plan: Plan, world: World, sample: Sample, exact: Sequence[Enumerated]
-) -> Iterator[Comparison]:
+) -> Iterator[HistoryComparison]:
     """Every metric in every round of the moving world, and over all of them."""
     losses = {(loss.subject, loss.what): loss for loss in exact}
     for metric in plan.metrics:
@@ -79,7 +79,7 @@ def compare_changes(
         yield _compare_returns(metric, moves, losses.get((metric.name, same_pattern(2))))
 
 
-def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> Comparison:
+def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> HistoryComparison:
     """
     All rounds of a history that changes against those of its mirror image, which has the same pattern.
 

@@ -60,7 +60,7 @@ class Participant(Protocol):
         """It is not asked any more."""
 
 
-class Client(Protocol):
+class AuditedClient(Protocol):
     """A program that answers plans."""
 
     @property

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from reticent.plan import Plan
 from reticent.reports import answers_asked
-from reticent_lab.audit.clients import Client, Participant, SdkParticipant, Values
-from reticent_lab.audit.enumeration import Check
+from reticent_lab.audit.clients import AuditedClient, Participant, SdkParticipant, Values
+from reticent_lab.audit.enumeration import AuditCheck
 from reticent_lab.audit.scenarios import as_recorded, parsed
 
 PATH = (0, 0, 1, 0)
@@ -26,7 +26,7 @@ ELSEWHERE = "another process gives the same bytes"
 AS_CORE = "bytes are those the SDK core computes"
 
 
-def check_conduct(client: Client, plan: Plan, first_round: int, devices: int) -> list[Check]:
+def check_conduct(client: AuditedClient, plan: Plan, first_round: int, devices: int) -> list[AuditCheck]:
     """
     Fresh devices, each with a copy that has other values.
 
@@ -44,7 +44,7 @@ def check_conduct(client: Client, plan: Plan, first_round: int, devices: int) ->
         participant.close()
     order = [REPEATS, RESTARTS, COPIES, ALIKE, WELL_FORMED, UNCHANGED, ELSEWHERE, AS_CORE]
     return [
-        Check(
+        AuditCheck(
             client.name,
             what,
             broken[what] == 0,
@@ -53,7 +53,7 @@ def check_conduct(client: Client, plan: Plan, first_round: int, devices: int) ->
         for what in order
         if seen[what]
     ] + [
-        Check(client.name, what, None, "the client cannot be copied")
+        AuditCheck(client.name, what, None, "the client cannot be copied")
         for what in (COPIES, ALIKE)
         if not seen[what]
     ]

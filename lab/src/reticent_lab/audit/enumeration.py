@@ -32,7 +32,7 @@ _DIGITS = Context(prec=90)
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class AuditCheck:
     """Something that must hold, and whether it does; None when it could not be looked at."""
 
     subject: str
@@ -41,7 +41,7 @@ class Check:
     detail: str = ""
 
 
-def check_structure(plan: Plan) -> list[Check]:
+def check_structure(plan: Plan) -> list[AuditCheck]:
     """
     The integers of every metric.
 
@@ -50,7 +50,7 @@ def check_structure(plan: Plan) -> list[Check]:
     - γ·2⁶⁴ is rounded up, and stays below one half;
     - every cohort is asked as much as every other.
     """
-    checks: list[Check] = []
+    checks: list[AuditCheck] = []
     for metric in plan.metrics:
         mechanism, flip, name = metric.mechanism, metric.flip, metric.name
         low = least_threshold(mechanism.response.epsilon)
@@ -58,21 +58,21 @@ def check_structure(plan: Plan) -> list[Check]:
         private = low <= min(used) and max(used) <= SCALE - low
         turned = flip.probability * SCALE <= flip.threshold < SCALE // 2
         checks += [
-            Check(
+            AuditCheck(
                 name,
                 "every threshold is within its privacy bound",
                 private,
                 f"{len(used)} thresholds from {low}",
             ),
-            Check(name, "the flip is rounded up, below one half", turned, f"{flip.threshold} of 2^64"),
+            AuditCheck(name, "the flip is rounded up, below one half", turned, f"{flip.threshold} of 2^64"),
         ]
         if mechanism.kind == "mean":
             cells = [row[0] for row in rows_of(mechanism)]
             rise = all(a <= b for a, b in pairwise(cells)) and cells[0] + cells[-1] == SCALE
-            checks.append(Check(name, "thresholds rise from cell to cell", rise, f"{len(cells)} cells"))
+            checks.append(AuditCheck(name, "thresholds rise from cell to cell", rise, f"{len(cells)} cells"))
         else:
             kinds = len(row_sets(mechanism))
-            checks.append(Check(name, "every cohort is asked equally", kinds == 1, f"{kinds} kind(s)"))
+            checks.append(AuditCheck(name, "every cohort is asked equally", kinds == 1, f"{kinds} kind(s)"))
     return checks
 
 

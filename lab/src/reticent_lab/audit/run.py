@@ -26,9 +26,9 @@ from reticent_lab.audit.attacks import attacks_on, compare_steady
 from reticent_lab.audit.blind import compare_envelopes, compare_learned, compare_links, compare_pairs
 from reticent_lab.audit.bounds import FALSE_ALARM, Attacked, at_least, judge, noticed_faults
 from reticent_lab.audit.changes import compare_changes
-from reticent_lab.audit.clients import Client, CoreClient, SdkClient
+from reticent_lab.audit.clients import AuditedClient, CoreClient, SdkClient
 from reticent_lab.audit.consistency import check_conduct
-from reticent_lab.audit.enumeration import Check, check_structure, enumerate_plan
+from reticent_lab.audit.enumeration import AuditCheck, check_structure, enumerate_plan
 from reticent_lab.audit.exact import Enumerated
 from reticent_lab.audit.scenarios import Sample, World, collect, histories, steady_histories, window_histories
 from reticent_lab.audit.windows import enumerate_windows
@@ -74,7 +74,7 @@ class Audit:
     reports: int  #: Of the black-box attacks, also those that only showed a cohort
     false_alarm: float  #: How often all this flags a client that keeps its claims
     exact: tuple[Enumerated, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[AuditCheck, ...]
     attacks: tuple[Attacked, ...]
     sampled: bool  #: Whether answers are sampled: then any two histories are compared
     faults: Mapping[str, float | None]
@@ -149,7 +149,7 @@ class Audit:
 def audit(
     plan: Plan,
     *,
-    client: Client | None = None,
+    client: AuditedClient | None = None,
     reports: int = REPORTS,
     rounds: int = ROUNDS,
     sdk_devices: int = SDK_DEVICES,
@@ -277,7 +277,7 @@ def _play(
     first_round: int,
     executor: Executor | None,
     tell: Callable[[float], None],
-    client: Client | None,
+    client: AuditedClient | None,
     worlds: Sequence[World],
     counts: Sequence[int],
 ) -> list[Sample]:
@@ -303,7 +303,12 @@ def _play(
 
 
 def _collected(
-    client: Client | None, plan: Plan, world: World, first_round: int, devices: int, seed: tuple[int, int]
+    client: AuditedClient | None,
+    plan: Plan,
+    world: World,
+    first_round: int,
+    devices: int,
+    seed: tuple[int, int],
 ) -> Sample:
     if client is not None:
         return collect(client, plan, world, first_round, devices, seed)
@@ -311,7 +316,7 @@ def _collected(
         return collect(sdk, plan, world, first_round, devices, seed)
 
 
-def _faults(name: str, samples: Sequence[Sample]) -> list[Check]:
+def _faults(name: str, samples: Sequence[Sample]) -> list[AuditCheck]:
     kinds: Counter[str] = Counter()
     for sample in samples:
         kinds.update(sample.faults)
@@ -319,8 +324,8 @@ def _faults(name: str, samples: Sequence[Sample]) -> list[Check]:
     detail = ", ".join(f"{count:,} x {kind}" for kind, count in kinds.items())
     total = sum(sample.silent.size for sample in samples)
     return [
-        Check(name, "messages are whole reports", not kinds, detail or f"{total - silent:,} read"),
-        Check(
+        AuditCheck(name, "messages are whole reports", not kinds, detail or f"{total - silent:,} read"),
+        AuditCheck(
             name, "no report is left out", None if silent else True, f"{silent:,} of {total:,} were silent"
         ),
     ]

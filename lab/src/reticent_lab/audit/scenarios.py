@@ -18,7 +18,7 @@ from reticent.errors import ReportError
 from reticent.mechanisms import COHORTS, Mechanism
 from reticent.plan import Metric, Plan
 from reticent.reports import Report, answers_asked, from_json
-from reticent_lab.audit.clients import Client, Values
+from reticent_lab.audit.clients import AuditedClient, Values
 from reticent_lab.audit.enumeration import SHORT, worst_pair
 
 Value = int | Fraction
@@ -252,7 +252,7 @@ class Sample:
 
 
 def collect(
-    client: Client, plan: Plan, world: World, first_round: int, devices: int, seed: Sequence[int]
+    client: AuditedClient, plan: Plan, world: World, first_round: int, devices: int, seed: Sequence[int]
 ) -> Sample:
     """
     Let fresh devices live through a world, and keep what they send.

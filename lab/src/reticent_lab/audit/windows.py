@@ -20,7 +20,7 @@ from reticent.plan import Answers, Group, Plan, privacy_card
 from reticent.privacy import compose
 from reticent.reports import to_json
 from reticent_lab.audit.clients import Values
-from reticent_lab.audit.enumeration import MOST_COUNTERS, ONE_WINDOW, TWO_WINDOWS, Check, worst_pair
+from reticent_lab.audit.enumeration import MOST_COUNTERS, ONE_WINDOW, TWO_WINDOWS, AuditCheck, worst_pair
 from reticent_lab.audit.exact import EVEN, Enumerated, Ratio, enumerated, loss_of_constant, total
 from reticent_lab.audit.scenarios import Value, as_recorded, resolved
 
@@ -32,7 +32,7 @@ Outputs = Sequence[tuple[int, bytes]]  # The outputs that an input of the hash m
 _LATE = 10**6  # A round with this number or a later one is in a window, whatever the plan
 
 
-def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[Check]]:
+def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[AuditCheck]]:
     """
     Exact losses of a plan with sampled answers, each beside its claim, and whether windows are independent.
 
@@ -56,7 +56,9 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[C
         claim = compose([card.metrics[metric.name].round] * 2)
         over = f"all pairs of {count} histories, by the answering code"
         results.append(enumerated(metric.name, TWO_WINDOWS, claim, worst, over))
-        checks.append(Check(metric.name, "two windows are drawn independently", independent, f"{count} laws"))
+        checks.append(
+            AuditCheck(metric.name, "two windows are drawn independently", independent, f"{count} laws")
+        )
     for group in plan.groups:
         by_size = [Decimal(0)]
         for size in range(1, min(plan.asked, len(group.metrics)) + 1):
@@ -124,7 +126,7 @@ def window_grid(plan: Plan, *, middle: bool) -> list[History]:
     return list(product(moments, repeat=2 * plan.answers.window))
 
 
-class Table:
+class FunctionTable:
     """A random function, one table at a time: the outputs of its inputs are chosen by a path through a tree."""
 
     def __init__(self, outputs: Callable[[list[bytes]], Outputs]) -> None:
@@ -165,7 +167,7 @@ class Table:
 class _TableHash:
     """`blake2b` as far as `SecretDraws` uses it, over a table."""
 
-    def __init__(self, table: Table, root: bytes, data: bytes = b"") -> None:
+    def __init__(self, table: FunctionTable, root: bytes, data: bytes = b"") -> None:
         self._table, self._root, self._data = table, root, data
 
     def copy(self) -> _TableHash:
@@ -181,7 +183,7 @@ class _TableHash:
 class TableDraws(SecretDraws):
     """The draws of a device whose hash is a table: plan and window enter through the digest of the true hash."""
 
-    def __init__(self, table: Table, plan: str, window: int | None) -> None:
+    def __init__(self, table: FunctionTable, plan: str, window: int | None) -> None:
         super().__init__(bytes(32), plan, 0, window)
         self._root = _TableHash(table, self._root.digest())  # type: ignore[assignment]
 
@@ -189,12 +191,12 @@ class TableDraws(SecretDraws):
 def window_laws(
     plan: Plan,
     histories: Sequence[History],
-    draws: Callable[[Table, str, int | None], SecretDraws] = TableDraws,
+    draws: Callable[[FunctionTable, str, int | None], SecretDraws] = TableDraws,
     cohorts: int = 2,
 ) -> list[Law]:
     """The law of all that a device sends in each of the histories, which begin with a window."""
     moments = [in_range(plan, moment) for history in histories for moment in history]
-    table = Table(_outputs_of(plan, moments, cohorts))
+    table = FunctionTable(_outputs_of(plan, moments, cohorts))
     origin = plan.answers.window * _LATE
     window = plan.window_of(origin)
     first = window.first if window else origin

@@ -18,10 +18,10 @@ from reticent.plan import Plan
 from reticent.privacy import printed
 from reticent_collector.cli import output
 from reticent_collector.cli.options import input_file
-from reticent_collector.cli.output import Verb, figure, table
+from reticent_collector.cli.output import VerbCommand, figure, table
 
 if TYPE_CHECKING:
-    from reticent_lab.audit import Audit, Client
+    from reticent_lab.audit import Audit, AuditedClient
 
 NOT_ENOUGH_REPORTS = 4
 """Not 0: a pipeline that reads only the exit code must not take an inconclusive run for a pass."""
@@ -30,7 +30,7 @@ NOT_COVERED = "Not covered: timing, side channels of the machine, a collector th
 PATTERNS = ", and devices whose values repeat in different patterns"
 
 
-@click.command(cls=Verb, short_help="Test a plan's privacy claim on the real code.")
+@click.command(cls=VerbCommand, short_help="Test a plan's privacy claim on the real code.")
 @click.argument("path", metavar="PLAN", type=input_file)
 @click.option("--reports", type=click.IntRange(1000, 10**8), default=1_200_000, show_default=True,
               metavar="N", help="Reports of the black-box attacks.")  # fmt: skip
@@ -87,7 +87,7 @@ def audit(
 
 
 @contextmanager
-def _client(command: str | None) -> Iterator[Client | None]:
+def _client(command: str | None) -> Iterator[AuditedClient | None]:
     """The program of --client, ended afterwards; None for the SDK."""
     if command is None:
         yield None

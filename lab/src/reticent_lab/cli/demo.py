@@ -16,7 +16,7 @@ from rich.console import Console
 from reticent.errors import ReticentError
 from reticent_collector.cli.options import check_free
 from reticent_collector.cli.output import (
-    Verb,
+    VerbCommand,
     as_json,
     console,
     figure,
@@ -26,7 +26,7 @@ from reticent_collector.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from reticent_lab.demo import Comparison
+    from reticent_lab.demo import TruthBeside
 
 HEAD = f"""
 Mean seconds in the editor, and how many shares of its two histograms are inside their intervals:
@@ -35,7 +35,7 @@ Mean seconds in the editor, and how many shares of its two histograms are inside
 LASTING = "Misses come in runs: remembered answers do not average out, so an error lasts for rounds."
 
 
-@click.command(cls=Verb, short_help="Run the whole system on this machine.")
+@click.command(cls=VerbCommand, short_help="Run the whole system on this machine.")
 @click.option("--devices", type=click.IntRange(100, 5_000_000), default=200_000, show_default=True,
               metavar="N", help="Simulated devices; a few of them run the real SDK.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 1000), default=31, show_default=True, metavar="N",
@@ -115,7 +115,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _print_round(screen: Console, rows: list[Comparison]) -> None:
+def _print_round(screen: Console, rows: list[TruthBeside]) -> None:
     mean = next(row for row in rows if row.bucket is None)
     buckets = [row for row in rows if row.bucket is not None]
     estimate = mean.estimate

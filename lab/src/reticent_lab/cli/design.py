@@ -18,7 +18,7 @@ from reticent.plan import Plan, PrivacyCard
 from reticent.plan.card import duration
 from reticent.privacy import CLAIMS, printed
 from reticent_collector.cli import output
-from reticent_collector.cli.output import Verb, counted, figure, table
+from reticent_collector.cli.output import VerbCommand, counted, figure, table
 from reticent_lab.cli.values import recorded_values
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _listed(context: click.Context, parameter: click.Parameter, text: str | None
     return tuple(word.strip() for word in text.split(",")) if text else ()
 
 
-@click.command(cls=Verb, short_help="Find range, mechanism, epsilon and kind of answers for a goal.")
+@click.command(cls=VerbCommand, short_help="Find range, mechanism, epsilon and kind of answers for a goal.")
 @click.option("--range", "max_value", callback=_number, metavar="M",
               help="Top of the counter's range; it begins at 0. Chosen when left out, with --values.")  # fmt: skip
 @click.option("--values", metavar="FILE",

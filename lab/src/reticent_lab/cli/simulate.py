@@ -14,7 +14,7 @@ from reticent.plan import Plan
 from reticent.privacy import CLAIMS, printed
 from reticent_collector.cli import output
 from reticent_collector.cli.options import confidence_option, input_file
-from reticent_collector.cli.output import Verb, counted, figure, table
+from reticent_collector.cli.output import VerbCommand, counted, figure, table
 from reticent_lab.cli.values import recorded_values
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ LONG = 2_000_000_000
 """Values that take about a minute on two cores: individuals × rounds × metrics × repetitions."""
 
 
-@click.command(cls=Verb, short_help="Run a plan on values of your own.")
+@click.command(cls=VerbCommand, short_help="Run a plan on values of your own.")
 @click.argument("path", metavar="PLAN", type=input_file)
 @click.option("--values", "files", multiple=True, metavar="[METRIC=]FILE",
               help="CSV or Parquet of values per individual and day; for all metrics, or one each. - is CSV "

@@ -16,7 +16,7 @@ from reticent.errors import ParameterError
 from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
 from reticent.privacy import loss_by_width, loss_of_constant_device
 from reticent_collector.estimates import Estimate, HistogramEstimate, clustered_interval, estimate
-from reticent_lab.crowd import MEMORY, Crowd, Draws, Floats, Table, in_range, law_of
+from reticent_lab.crowd import MEMORY, Crowd, CrowdDraws, Floats, Table, in_range, law_of
 from reticent_lab.pattern_supports import PatternCounts, Supports
 
 _PEOPLE = 2**31  # The place of the people's random numbers, which no block of a crowd has
@@ -249,14 +249,14 @@ def simulate(
     """
     Run a plan on `values` (a table with one device per individual, or a `Crowd`), `repetitions` times.
 
-    Counts are drawn with the law of the SDK's reports (`Draws`), all rounds jointly. With sampled answers the
+    Counts are drawn with the law of the SDK's reports (`CrowdDraws`), all rounds jointly. With sampled answers the
     first round is the first of a window, and each window is estimated as well. There must be enough devices that
     every round has a report about every metric. A run that would need more than `memory` bytes is refused.
     """
     crowd = values if isinstance(values, Crowd) else Crowd.of({**values})
     if repetitions < 1:
         raise ParameterError("repetitions", "a whole number >= 1", repetitions)
-    draws, rounds = Draws(plan, crowd, seed), crowd.rounds
+    draws, rounds = CrowdDraws(plan, crowd, seed), crowd.rounds
     _check_memory(plan, draws, repetitions, memory)
     laws = {metric.name: law_of(metric) for metric in plan.metrics}
     truths: dict[str, Floats | float] = dict.fromkeys(laws, 0.0)
@@ -317,7 +317,7 @@ def simulate(
     )
 
 
-def _check_memory(plan: Plan, draws: Draws, repetitions: int, memory: int) -> None:
+def _check_memory(plan: Plan, draws: CrowdDraws, repetitions: int, memory: int) -> None:
     rounds, people = draws.crowd.rounds, 0
     if not plan.answers.sampled:
         people = draws.crowd.individuals * len(plan.metrics) * (-(-rounds // 16) * 8 + 2 * rounds)

@@ -12,7 +12,7 @@ import click
 from reticent.errors import ParameterError, ReticentError
 from reticent_collector.cli.options import check_name
 from reticent_collector.cli.output import (
-    Verb,
+    VerbCommand,
     as_json,
     counted,
     date_and_time,
@@ -36,7 +36,7 @@ def _setting(context: click.Context, parameter: click.Parameter, pairs: tuple[st
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-@click.command(cls=Verb, short_help="Count the rounds of a lake, or seal them.")
+@click.command(cls=VerbCommand, short_help="Count the rounds of a lake, or seal them.")
 @click.argument("lake", metavar="LAKE")
 @click.option("--seal", is_flag=True, help="Seal the rounds whose grace is over.")
 @click.option("--plan", metavar="NAME", help="Rounds of this plan only.")

@@ -8,12 +8,12 @@ import click
 
 from reticent.plan import Plan
 from reticent_collector.cli.options import confidence_option, input_file
-from reticent_collector.cli.output import Verb, as_json, show
+from reticent_collector.cli.output import VerbCommand, as_json, show
 
 DIALECTS = ["duckdb", "postgres", "spark", "bigquery", "snowflake"]
 
 
-@click.command(cls=Verb, short_help="Print the query that counts and debiases reports.")
+@click.command(cls=VerbCommand, short_help="Print the query that counts and debiases reports.")
 @click.argument("plan", metavar="PLAN", type=input_file)
 @click.option("--dialect", type=click.Choice(DIALECTS), default="duckdb", show_default=True,
               help="Which SQL to write.")  # fmt: skip

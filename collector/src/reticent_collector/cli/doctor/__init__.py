@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reticent_collector.cli.options import given_store
-from reticent_collector.cli.output import Verb, as_json, counted, found_problems, show
+from reticent_collector.cli.output import VerbCommand, as_json, counted, found_problems, show
 
 if TYPE_CHECKING:
     from reticent_collector.cli.doctor.machine import Check
@@ -21,7 +21,7 @@ COLORS = {"ok": "green", "note": "yellow", "problem": "red"}
 _file = click.Path(path_type=Path)
 
 
-@click.command(cls=Verb, short_help="Check an installation, and tell what to fix.")
+@click.command(cls=VerbCommand, short_help="Check an installation, and tell what to fix.")
 @click.option("--store", envvar="RETICENT_STORE", callback=given_store, metavar="URL",
               help="A store to check; or RETICENT_STORE, or the file that RETICENT_STORE_FILE names.")  # fmt: skip
 @click.option("--plan", type=_file, metavar="PLAN", help="A plan to check.")

@@ -26,10 +26,7 @@
   };
 
   const setAddress = (form) => {
-    const query = queryOf(form);
-    history.replaceState(null, "", `${location.pathname}?${query}`);
-    const twin = document.querySelector(".bottom a");
-    if (twin) twin.href = `${twin.pathname}?${query}`;
+    history.replaceState(null, "", `${location.pathname}?${queryOf(form)}`);
   };
 
   const showTags = (form) => {

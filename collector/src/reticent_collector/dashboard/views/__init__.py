@@ -1,9 +1,9 @@
-"""The content of each page: all numbers for its twin; labels and charts for its template."""
+"""The content of each page: labels, numbers and charts for its template."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import Any
@@ -17,8 +17,6 @@ from reticent_collector.dashboard.points import Point
 from reticent_collector.estimates import Estimate, Quantile, Unit, places
 from reticent_collector.results import Change
 
-Twin = Mapping[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -31,12 +29,12 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One page: its template with what is shown, and the JSON twin with the same numbers in full."""
+    """One page: its template with what is shown."""
 
     template: str
     title: str
-    twin: Twin | Callable[[], Twin]  # computed on demand where it is large
     shown: Mapping[str, Any]
+    data: str = ""  # where programs get what is shown, if they do
     refresh: int = 120  # seconds after which a page that stays open looks again
     pictures: Mapping[str, Picture] = field(default_factory=dict)  # its charts, by their name in addresses
 
@@ -53,7 +51,7 @@ TRENDS = {"mean": "mean", "histogram": "median", "choice": "share that chose a l
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
-    """What every twin about a plan has."""
+    """What is said of a public plan in JSON."""
     return {
         "name": plan.name,
         "version": plan.version,
@@ -65,7 +63,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
 
 
 def metric_facts(metric: Metric) -> dict[str, Any]:
-    """What every twin about a metric has."""
+    """What is said of a public metric in JSON."""
     names = ("name", "kind", "unit", "description")
     return {name: getattr(metric, name) for name in names}
 

@@ -31,7 +31,6 @@ def demo_page(results: Results, truths: Sequence[Truth]) -> View:
             estimate = result.estimate
             numbers = estimate.buckets if isinstance(estimate, HistogramEstimate) else (estimate,)
             rows.append((result, true_of[result.round][result.metric.name], numbers))
-    twin = [{**result.to_dict(), "truth": [float(truth) for truth in truth]} for result, truth, _ in rows]
     sealed = [
         _inside(number, truth)
         for result, truths_of, numbers in rows
@@ -48,7 +47,7 @@ def demo_page(results: Results, truths: Sequence[Truth]) -> View:
         for result, truth, numbers in rows
         if isinstance(result.estimate, HistogramEstimate) and result.round == means[0][0].round
     ] if means else []  # fmt: skip
-    return View("demo.html", "Truth and estimate", {"plan": plan.name, "figures": twin}, shown, refresh=1)
+    return View("demo.html", "Truth and estimate", shown, refresh=1)
 
 
 def _inside(number: Estimate, truth: float) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from reticent.errors import StoreError
@@ -12,16 +11,14 @@ from reticent_collector.dashboard.views import View
 from reticent_collector.dashboard.views.plans import last_sealed, round_bars
 from reticent_collector.estimates import Unit
 from reticent_collector.http import LATELY_SECONDS, Health
-from reticent_collector.http.history import SLOT_SECONDS, TenMinutes
-from reticent_collector.results import Result, Results, Subject
+from reticent_collector.http.history import SLOT_SECONDS, HistorySlot
+from reticent_collector.results import Result, Results
 
 LOOKED_AT = 4  # latest rounds of each plan that are tested against chance
-MOST_KEYS = 50  # on the page; its twin has all of them
+MOST_KEYS = 50  # on the page; /metrics has all of them
 ROUNDS = 60
 MOST_PLANS = 20
 SETTLED_SECONDS = 120  # after the grace, by which a round should be sealed
-_NUMBERS = ("version", "store", "uptime_seconds", "requests", "accepted", "duplicate", "late")
-_NUMBERS_NOW = ("commit_p50_ms", "commit_p99_ms", "queue", "open_reports", "memory_bytes", "rate")
 
 
 def health_page(health: Health, results: Results) -> View:
@@ -30,47 +27,38 @@ def health_page(health: Health, results: Results) -> View:
         uneven: list[Result] | None = results.uneven(LOOKED_AT)
     except StoreError:
         uneven = None
-    time_shown, time_twin = over_time(health, results)
-    unevens = [_uneven(result) for result in uneven or ()]
+    recent = over_time(health, results)
     sections = _sections(health, uneven)
     worries = [row.name for rows in sections.values() for row in rows if row.worried]
-    worries += ["Seal delay"] if time_shown["overdue"] else []
+    worries += ["Seal delay"] if recent["overdue"] else []
     return View(
         template="health.html",
         title="Health",
-        twin={
-            **{name: getattr(health, name) for name in (*_NUMBERS, *_NUMBERS_NOW)},
-            "rejected": dict(health.rejected),
-            "keys": [asdict(key) for key in health.keys],
-            "uneven": None if uneven is None else [twin for _, twin in unevens],
-            "worries": worries,
-            "over_time": time_twin,
-        },
         shown={
             "sections": sections,
             "rejected": sorted(health.rejected.items(), key=lambda item: (-item[1], item[0])),
             "keys": _key_rows(health),
             "other_keys": max(0, len(health.keys) - MOST_KEYS),
-            "uneven": [shown for shown, _ in unevens],
+            "uneven": [_uneven(result) for result in uneven or ()],
             "uneven_means": labels.UNEVEN_MEANS,
-            "over_time": time_shown,
+            "over_time": recent,
             "worries": worries,
         },
         refresh=30,
     )
 
 
-def _uneven(result: Result) -> tuple[dict[str, str], dict[str, Any]]:
-    """A histogram whose reports chance does not explain, for the page and for the twin."""
-    balance, at = result.balance, labels.address(result.start, "round")
-    shown = {
+def _uneven(result: Result) -> dict[str, str]:
+    """A histogram whose reports chance does not explain."""
+    balance = result.balance
+    at = labels.address(result.start, "round")
+    return {
         "name": f"{result.plan} / {result.metric.name}",
         "path": f"/plans/{result.plan}/metrics/{result.metric.name}?every=round&at={at}",
         "when": labels.span(result.start, result.end),
         "state": result.state,
         "sentence": labels.uneven(result.metric, balance) if balance else "",
     }
-    return shown, {**Subject.to_dict(result), **(balance.to_dict() if balance else {})}
 
 
 def _key_rows(health: Health) -> list[dict[str, str]]:
@@ -225,20 +213,19 @@ _SLOTS = {
 """Each series of the last day: its name, what it counts, its colour."""
 
 
-def over_time(health: Health, results: Results) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Small charts of the last rounds and of the last day, for the page and for the twin."""
+def over_time(health: Health, results: Results) -> dict[str, Any]:
+    """Small charts of the last rounds and of the last day."""
     now = results.clock()
     try:
         names = sorted(results.plans())[:MOST_PLANS]
         rounds = {name: results.rounds(name, ROUNDS) for name in names}
     except StoreError:
         rounds = {}
-    plans, twins, overdue = [], {}, 0
+    plans = []
+    overdue = 0
     for name, infos in rounds.items():
         last, _, usual = last_sealed(infos)
         overdue += sum(info["state"] == "open" and now > info["closes"] + SETTLED_SECONDS for info in infos)
-        told = ("round", "version", "state", "reports")
-        twins[name] = {"usual": usual or None, "rounds": [{key: info[key] for key in told} for info in infos]}
         if infos:
             bars = round_bars(infos)
             label = f"reports per round of {name}, last {len(bars)} rounds"
@@ -251,11 +238,10 @@ def over_time(health: Health, results: Results) -> tuple[dict[str, Any], dict[st
                 }
             )
     series = [_series(health.history, name) for name in _SLOTS] if health.history else []
-    shown = {"plans": plans, "series": series, "overdue": overdue}
-    return shown, {"plans": twins, "overdue": overdue, "last_day": [asdict(slot) for slot in health.history]}
+    return {"plans": plans, "series": series, "overdue": overdue}
 
 
-def _series(history: Sequence[TenMinutes], name: str) -> dict[str, Any]:
+def _series(history: Sequence[HistorySlot], name: str) -> dict[str, Any]:
     title, means, shade = _SLOTS[name]
     is_delay, values = name == "seal_delay", [getattr(slot, name) for slot in history]
     bars = []

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
 
 from reticent.plan import ABSENT, Metric, Plan
-from reticent_collector.columns import time_text
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.params import CONFIDENCES, Params
 from reticent_collector.dashboard.points import Point, PointReader, comparable, latest, with_more_devices
 from reticent_collector.dashboard.views import (
     TRENDS,
     Picture,
-    Twin,
     View,
     change_shown,
     edge_unit,
@@ -29,7 +26,7 @@ from reticent_collector.dashboard.views import (
     unit_of,
     zoomable,
 )
-from reticent_collector.estimates import Estimate, HistogramEstimate, Unit, norm_sub
+from reticent_collector.estimates import Estimate, HistogramEstimate, Quantile, Unit, norm_sub
 from reticent_collector.results import (
     Change,
     Result,
@@ -48,32 +45,60 @@ QUANTILES = (0.25, 0.5, 0.75, 0.9)
 DISHONEST = 0.01  # the share of dishonest reports that pages mention
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The metric that a page is about, and the choices in its address."""
+
+    reader: PointReader
+    plan: Plan
+    metric: Metric
+    params: Params
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is one number per period."""
+        return self.metric.mechanism.kind == "mean"
+
+    @property
+    def period(self) -> str:
+        """What a point is about: a round, a day and so on."""
+        return self.params.every or usual_every(self.plan)
+
+    @property
+    def at(self) -> int | None:
+        """The time that a histogram is wanted of; None: the latest."""
+        return unix_seconds("at", self.params.at) if self.params.at and not self.is_mean else None
+
+    def read(
+        self,
+        by: str | None = None,
+        last: int | None = None,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> list[Point]:
+        """The points of some periods, latest first."""
+        return self.reader.points(
+            self.plan,
+            self.metric.name,
+            last,
+            self.params.confidence,
+            by,
+            self.params.tags_picked,
+            self.params.every,
+            since,
+            until,
+        )
+
+
 def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params) -> View:
     """The page of a metric."""
-    mean = metric.mechanism.kind == "mean"
-    segment = dict([params.segment]) if params.segment else {}
-    every = params.every
-    read = partial(
-        reader.points, plan, metric.name, confidence=params.confidence, segment=segment, every=every
-    )
-    between = params.range
-    if mean and params.by:  # lines are drawn of tags; the whole fleet is in the headline and the table
-        between["last"] = min(MOST_ROWS, between["last"] or MOST_ROWS)
-    points = read(**between)
-    chosen, at = latest(points), None
-    if not mean and params.at:
-        at = unix_seconds("at", params.at)
-        chosen = _holding(points, at)
-        if chosen is None:
-            # It left the range that is shown: then that range ends with it.
-            longest = plan.round_seconds * max(1, plan.answers.window) + 31 * 86_400
-            found = _holding(read(last=None, since=at - longest, until=at + 1), at)
-            if found:
-                points = read(last=params.rounds, until=found.start + 1)
-                chosen = _holding(points, at)
+    asked = _Asked(reader, plan, metric, params)
+    points, chosen = _points(asked)
     same = comparable(points, chosen or latest(points))
-    change = reader.changes(chosen.period, metric.name, params.confidence, segment) if chosen else {}
-    period = every or usual_every(plan)
+    change: Change | None = None
+    if chosen:
+        changes = reader.changes(chosen.period, metric.name, params.confidence, params.tags_picked)
+        change = changes.get(metric.name)
     shown = {
         "plan": plan,
         "metric": metric,
@@ -89,55 +114,52 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
             ),
         ],
         "headline": headline(chosen) if chosen else None,
-        "change": change_shown(change.get(metric.name)),
-        "lost": labels.moment(at) + " UTC" if at is not None and not chosen else "",
+        "change": change_shown(change),
+        "lost": labels.moment(asked.at) + " UTC" if asked.at is not None and not chosen else "",
         "trend": TRENDS[metric.kind],
         "omitted": len(points) - len(same),
-        "period": period,
+        "period": asked.period,
         "everies": everies(plan),
         "tags": [],
         "more_rows": 0,
         "files": {name: params.query(chart=name) for name in ("series", "shares", "below")},
     }
-    if mean:
-        more, twin, pictures = _mean(read, plan, metric, params, segment, chosen, same)
+    if asked.is_mean:
+        more, pictures = _mean(asked, chosen, same)
     else:
-        more, twin, pictures = _histogram(reader, plan, metric, params, segment, chosen, same, change)
-
-    def whole_twin() -> Twin:
-        return {
-            "plan": plan.name,
-            "version": plan.version,
-            "metric": metric.name,
-            **{name: getattr(metric, name) for name in ("kind", "unit", "description")},
-            "max_value": float(metric.max_value),
-            "confidence": params.confidence / 100,
-            "every": period,
-            "rounds": params.rounds,
-            "since": params.since or None,
-            "until": params.until or None,
-            "segment": segment,
-            "by": params.by or None,
-            "change": change[metric.name].to_dict() if metric.name in change else None,
-            **twin(),
-        }
-
+        more, pictures = _histogram(asked, chosen, same, change)
     return View(
-        template="mean.html" if mean else "histogram.html",
+        template="mean.html" if asked.is_mean else "histogram.html",
         title=f"{metric.name} · {plan.name}",
-        twin=whole_twin,
         shown=shown | more,
+        data=params.estimates_address(plan.name, metric.name),
         refresh=30 if any(point.provisional for point in points) else 120,
         pictures=pictures,
     )
 
 
-Parts = tuple[dict[str, Any], Any, dict[str, Picture]]  # what is shown, the rest of the twin, and the charts
+Parts = tuple[dict[str, Any], dict[str, Picture]]  # what is shown, and the charts
 
 
-def _chosen(segment: Mapping[str, str]) -> str:
-    """The devices that a chart is about, for its title; nothing for all."""
-    return "".join(f", {name} {tag}" for name, tag in segment.items())
+def _points(asked: _Asked) -> tuple[list[Point], Point | None]:
+    """The points that are shown, latest first, and the one that the headline is about."""
+    between = asked.params.range
+    if asked.is_mean and asked.params.by:
+        # Lines are drawn of tags; the whole fleet is in the headline and the table.
+        between["last"] = min(MOST_ROWS, between["last"] or MOST_ROWS)
+    points = asked.read(**between)
+    at = asked.at
+    if at is None:
+        return points, latest(points)
+    chosen = _holding(points, at)
+    if chosen is None:
+        # It left the range that is shown: then that range ends with it.
+        longest = asked.plan.round_seconds * max(1, asked.plan.answers.window) + 31 * 86_400
+        earlier = _holding(asked.read(since=at - longest, until=at + 1), at)
+        if earlier:
+            points = asked.read(last=asked.params.rounds, until=earlier.start + 1)
+            chosen = _holding(points, at)
+    return points, chosen
 
 
 def _holding(points: Sequence[Point], at: int) -> Point | None:
@@ -145,83 +167,86 @@ def _holding(points: Sequence[Point], at: int) -> Point | None:
     return next((point for point in points if point.start <= at < point.end), None)
 
 
-def _mean(
-    read: Callable[..., list[Point]],
-    plan: Plan,
-    metric: Metric,
-    params: Params,
-    segment: dict[str, str],
-    last: Point | None,
-    points: Sequence[Point],
-) -> Parts:
-    by_tag: dict[str, list[Point]] = {}
-    if params.by:
-        for point in comparable(read(by=params.by, **params.range), last):
-            by_tag.setdefault(point.segment[params.by], []).append(point)
-    offered, visible = _in_order(plan, params.by, by_tag), _visible(plan, params, by_tag)
+def _chosen(segment: Mapping[str, str]) -> str:
+    """The devices that a chart is about, for its title; nothing for all."""
+    return "".join(f", {name} {tag}" for name, tag in segment.items())
+
+
+# A mean over time
+
+
+def _mean(asked: _Asked, last: Point | None, points: Sequence[Point]) -> Parts:
+    plan, params = asked.plan, asked.params
+    by_tag = _points_by_tag(asked, last)
+    offered = _in_order(plan, params.by, by_tag)
+    visible = _visible(plan, params, by_tag)
     by_tag = {tag: by_tag[tag] for tag in offered if tag in visible or len(offered) <= MOST_LINES}
-    lines = by_tag or {"": list(points)}
-    estimate = last.estimate if last else None
-
-    def twin() -> Twin:
-        moves = estimate.manipulation_bound(DISHONEST) if isinstance(estimate, Estimate) else None
-        return {
-            "latest": last.to_dict() if last else None,
-            "manipulation_bound": None if moves is None else {"share": DISHONEST, "moves": moves},
-            "series": [
-                {
-                    "segment": segment | ({params.by: tag} if tag else {}),
-                    "points": [point.to_dict() for point in same],
-                }
-                for tag, same in lines.items()
-            ],
-        }
-
-    if last is None or not isinstance(estimate, Estimate):
-        return {"headline": None}, twin, {}
-    unit = unit_of([point for same in lines.values() for point in same])
-    longest = max(map(len, lines.values()))
-    many = longest > charts.MANY
-    drawn = [
-        charts.Line(
-            [mark(point, unit, tag, not many) for point in reversed(same)],
-            tag,
-            shade_of(plan, params.by, tag) if tag else 0,
-            shown=not tag or tag in visible,
-        )
-        for tag, same in lines.items()
-        if not many or not tag or tag in visible
-    ]
+    if last is None or not isinstance(last.estimate, Estimate):
+        return {"headline": None}, {}
+    estimate = last.estimate
+    of_lines = by_tag or {"": list(points)}
+    unit = unit_of([point for same in of_lines.values() for point in same])
+    lines = _lines(asked, of_lines, unit, visible)
     whole = unit_for(estimate, estimate.span[1])
     top = f"{labels.rounded(estimate.span[1] / whole.size, 6)} {whole.name}".rstrip()
-    compared = f", by {params.by}" if params.by else ""
-    per = params.every or usual_every(plan)
-    title = f"{TRENDS[metric.kind]} of {metric.name} per {per}{_chosen(segment)}{compared}"
-    label = f"{title}, with its {params.confidence} % interval"
     in_range = f"{interval(last, unit_of([last]))} {unit_of([last]).name}, out of 0 to {top}"
-    chart = charts.series(drawn, label, unit.name)
-    keys = [(line.name, line.shade) for line in drawn if line.name and line.shown]
     expected = with_more_devices(last.metric, estimate, last.rounds, last.period.plan)
+    reach = unit_for(estimate, max(abs(estimate.value), expected))
+    label = _series_label(asked, asked.period, by=params.by)
+    chart = charts.series(lines, label, unit.name)
+    newest_by_tag = {tag: latest(same) for tag, same in by_tag.items()}
     shown = {
-        "more_devices": unit_for(estimate, max(abs(estimate.value), expected))
-        .figure(0, expected)
-        .partition("± ")[2],
+        "more_devices": reach.figure(0, expected).partition("± ")[2],
         "gauge": charts.gauge(estimate.value, estimate.lower, estimate.upper, estimate.span[1], in_range),
         "chart": chart,
-        "zoomable": zoomable(drawn),
+        "zoomable": zoomable(lines),
         "unit": unit.name,
         "tags": _boxes(plan, params, offered, visible),
-        "comparison": [
-            _mean_row(newest, unit, tag)
-            for tag, same in by_tag.items()
-            if (newest := latest(same)) is not None
-        ],
+        "comparison": [_mean_row(newest, unit, tag) for tag, newest in newest_by_tag.items() if newest],
         "makeup": _makeup(estimate),
         "top": top,
         "rows": [_mean_row(point, unit) for point in points[:MOST_ROWS]],
-        "more_rows": max(0, longest - MOST_ROWS),
+        "more_rows": max(0, max(map(len, of_lines.values())) - MOST_ROWS),
     }
-    return shown, twin, {"series": Picture(chart, f"{label}, in {unit.name}" if unit.name else label, keys)}
+    keys = [(line.name, line.shade) for line in lines if line.name and line.shown]
+    return shown, {"series": _series_picture(chart, label, unit, keys)}
+
+
+def _points_by_tag(asked: _Asked, like: Point | None) -> dict[str, list[Point]]:
+    """The points of each tag of the segment that is compared."""
+    by_tag: dict[str, list[Point]] = {}
+    by = asked.params.by
+    if by:
+        for point in comparable(asked.read(by, **asked.params.range), like):
+            by_tag.setdefault(point.segment[by], []).append(point)
+    return by_tag
+
+
+def _lines(
+    asked: _Asked, by_tag: Mapping[str, Sequence[Point]], unit: Unit, visible: Sequence[str]
+) -> list[charts.Line]:
+    """A line per tag; of long ones those that are hidden are left out, and so are the tooltips."""
+    many = max(map(len, by_tag.values())) > charts.MANY
+    lines = []
+    for tag, points in by_tag.items():
+        shown = not tag or tag in visible
+        if shown or not many:
+            marks = [mark(point, unit, tag, not many) for point in reversed(points)]
+            shade = shade_of(asked.plan, asked.params.by, tag) if tag else 0
+            lines.append(charts.Line(marks, tag, shade, shown=shown))
+    return lines
+
+
+def _series_label(asked: _Asked, every: str, by: str = "") -> str:
+    """What a chart over time shows."""
+    trend = TRENDS[asked.metric.kind]
+    compared = f", by {by}" if by else ""
+    title = f"{trend} of {asked.metric.name} per {every}{_chosen(asked.params.tags_picked)}{compared}"
+    return f"{title}, with its {asked.params.confidence} % interval"
+
+
+def _series_picture(chart: Markup, label: str, unit: Unit, keys: Sequence[tuple[str, int]] = ()) -> Picture:
+    return Picture(chart, f"{label}, in {unit.name}" if unit.name else label, keys)
 
 
 def _boxes(
@@ -285,158 +310,105 @@ def _makeup(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def _histogram(
-    reader: PointReader,
-    plan: Plan,
-    metric: Metric,
-    params: Params,
-    segment: dict[str, str],
-    chosen: Point | None,
-    points: Sequence[Point],
-    changes: dict[str, Change],
-) -> Parts:
-    result = reader.histogram(chosen, params.confidence) if chosen else None
-    by_tag: dict[str, Result] = {}
-    if params.by:
-        reader.results.check(plan, metric.name, segment, params.by, params.confidence / 100)
-    if params.by and chosen and params.by in {declared.name for declared in chosen.period.plan.segments}:
-        apart = reader.histograms(chosen, params.confidence, params.by)
-        by_tag = {one.segment[params.by]: one for one in apart}
+# A histogram in one period
 
-    def twin() -> Twin:
-        histogram = result.estimate if result else None
-        below = result.cumulative if result and not metric.labels else None
-        return {
-            "start_time": time_text(chosen.start) if chosen else None,
-            "end_time": time_text(chosen.end) if chosen else None,
-            "state": chosen.state if chosen else None,
-            "histogram": result.to_dict() if result else None,
-            "by_tag": [by_tag[tag].to_dict() for tag in _in_order(plan, params.by, by_tag)],
-            "norm_sub": list(norm_sub(histogram)) if isinstance(histogram, HistogramEstimate) else None,
-            "quantiles": [
-                {name: value for name, value in below.quantile(level).to_dict().items() if name != "value"}
-                for level in QUANTILES
-            ]
-            if below
-            else [],
-            "cumulative": below.to_dict() if below else None,
-            "medians": [point.to_dict() for point in points],
-        }
 
+def _histogram(asked: _Asked, chosen: Point | None, points: Sequence[Point], change: Change | None) -> Parts:
+    plan, params = asked.plan, asked.params
+    result = asked.reader.histogram(chosen, params.confidence) if chosen else None
+    by_tag = _results_by_tag(asked, chosen)
     if not chosen or not result or not isinstance(result.estimate, HistogramEstimate):
-        return {"headline": None}, twin, {}
+        return {"headline": None}, {}
     visible = _visible(plan, params, by_tag)
-    place = points.index(chosen)
-    first = max(0, place - MOST_ROWS // 2)  # of the list of choices
     unit = unit_of(points)
     line = charts.Line([mark(point, unit, tip=len(points) <= charts.MANY) for point in reversed(points)])
-    label = (
-        f"{TRENDS[metric.kind]} of {metric.name} per {chosen.every}{_chosen(segment)}, "
-        f"with its {params.confidence} % interval"
-    )
-    chart, balance = charts.series([line], label, unit.name), result.balance
-    pictures, drawn = _shares(
-        plan, result, result.estimate, params, {tag: by_tag[tag] for tag in visible}, changes.get(metric.name)
-    )
-    drawn["series"] = Picture(chart, f"{label}, in {unit.name}" if unit.name else label)
-
-    def link(point: Point) -> str:
-        return params.query(at=labels.address(point.start, point.every), every=point.every)
-
+    label = _series_label(asked, chosen.every)
+    chart = charts.series([line], label, unit.name)
+    histograms = {tag: by_tag[tag].estimate for tag in visible}
+    groups = {tag: one for tag, one in histograms.items() if isinstance(one, HistogramEstimate)}
+    shares, pictures = _shares(asked, result, result.estimate, groups, change)
+    balance = result.balance
     shown = {
         "tags": _boxes(plan, params, _in_order(plan, params.by, by_tag), visible),
-        "times": [
-            (
-                labels.address(point.start, point.every),
-                labels.period(point.start, point.end, point.every) + (" (open)" if point.provisional else ""),
-            )
-            for point in points[first : first + MOST_ROWS]
-        ],
-        "chosen_at": labels.address(chosen.start, chosen.every),
-        "lasting": link(chosen),
-        "later": link(points[place - 1]) if place else "",
-        "earlier": link(points[place + 1]) if place + 1 < len(points) else "",
+        **_times(params, points, chosen),
         "medians": chart,
         "zoomable": zoomable([line]),
         "unit": unit.name,
         "uneven": labels.uneven(result.metric, balance) if balance and not balance.even else "",
         "uneven_means": labels.UNEVEN_MEANS,
     }
-    return shown | pictures, twin, drawn
+    return shown | shares, {**pictures, "series": _series_picture(chart, label, unit)}
+
+
+def _results_by_tag(asked: _Asked, chosen: Point | None) -> dict[str, Result]:
+    """The histogram of each tag of the segment that is compared; none if the version of the plan has no such."""
+    by = asked.params.by
+    if not by:
+        return {}
+    asked.reader.results.check(
+        asked.plan, asked.metric.name, asked.params.tags_picked, by, asked.params.confidence / 100
+    )
+    if not chosen or by not in {declared.name for declared in chosen.period.plan.segments}:
+        return {}
+    apart = asked.reader.histograms(chosen, asked.params.confidence, by)
+    return {one.segment[by]: one for one in apart}
+
+
+def _times(params: Params, points: Sequence[Point], chosen: Point) -> dict[str, Any]:
+    """The periods to choose from, around the chosen one, and links to the ones beside it."""
+
+    def link(point: Point) -> str:
+        return params.query(at=labels.address(point.start, point.every), every=point.every)
+
+    place = points.index(chosen)
+    first = max(0, place - MOST_ROWS // 2)
+    times = []
+    for point in points[first : first + MOST_ROWS]:
+        name = labels.period(point.start, point.end, point.every)
+        still_open = " (open)" if point.provisional else ""
+        times.append((labels.address(point.start, point.every), name + still_open))
+    return {
+        "times": times,
+        "chosen_at": labels.address(chosen.start, chosen.every),
+        "lasting": link(chosen),
+        "later": link(points[place - 1]) if place else "",
+        "earlier": link(points[place + 1]) if place + 1 < len(points) else "",
+    }
+
+
+Groups = Mapping[str, HistogramEstimate]  # by tag
 
 
 def _shares(
-    plan: Plan,
-    result: Result,
-    histogram: HistogramEstimate,
-    params: Params,
-    by_tag: dict[str, Result],
-    change: Change | None,
-) -> tuple[dict[str, Any], dict[str, Picture]]:
+    asked: _Asked, result: Result, histogram: HistogramEstimate, groups: Groups, change: Change | None
+) -> Parts:
     """Charts and tables of one histogram, and of those of some tags."""
-    metric, buckets, projected = result.metric, histogram.buckets, norm_sub(histogram)
-    unit = edge_unit(metric) if not metric.labels else Unit()
-    below = None if metric.labels else result.cumulative
-    if below:
-        below = replace(below, edges=tuple(edge / unit.size for edge in below.edges))
-    quantiles = [below.quantile(level) for level in QUANTILES] if below else []
-    widest = max(bucket.half_width for bucket in buckets)
-    asked = [bucket for bucket in buckets if bucket.reports]
-    # No bucket was asked about in every one of several rounds with few reports: then any is as good.
-    heaviest = max(asked or buckets, key=lambda bucket: bucket.value)
+    params, metric, buckets = asked.params, result.metric, histogram.buckets
+    unit = Unit() if metric.labels else edge_unit(metric)
     when = labels.period(result.start, result.end, result.every) + _chosen(result.segment)
     per_bucket = (
         f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, {when}, "
         f"with simultaneous {params.confidence} % intervals"
     )
-    among = "devices with a value" if metric.absent else "devices"
-    at_or_below = (
-        f"share of {among} at or below each value of {metric.name}, {when}, with a {params.confidence} % band"
-    )
-    groups = {tag: one.estimate for tag, one in by_tag.items() if isinstance(one.estimate, HistogramEstimate)}
+    keys = [(tag, shade_of(asked.plan, params.by, tag)) for tag in groups]
+    of_tags = [charts.Bars(bars(groups[tag], unit), tag, shade) for tag, shade in keys]
     chart = charts.histogram(
         [edge / unit.size for edge in histogram.edges],
-        [charts.Bars(bars(one, unit), tag, shade_of(plan, params.by, tag)) for tag, one in groups.items()]
-        or [charts.Bars(bars(histogram, unit))],
+        of_tags or [charts.Bars(bars(histogram, unit))],
         f"{per_bucket}, by {params.by}" if groups else per_bucket,
         unit.name,
     )
-    up_to = charts.cumulative(below, quantiles, at_or_below, unit.name) if below else Markup()
-    rows = []
-    percent = Unit(0.01)
-    for place, (bucket, share) in enumerate(zip(buckets, projected, strict=True)):
-        value, _, half_width = percent.figure(bucket.value, bucket.half_width).partition(" ± ")
-        digits = labels.places(100 * bucket.half_width)
-        number = change.numbers[place] if change else None
-        rows.append(
-            {
-                "bucket": _bucket_name(bucket, unit),
-                "raw": value,
-                "half_width": half_width,
-                "interval": " to ".join(percent.ends(bucket.lower, bucket.upper)),
-                "norm_sub": labels.number(100 * share, digits),
-                "reports": f"{bucket.reports:,}",
-                "change": change_in_words(number).partition(" percentage")[0] if number else "",
-                "is_clear": number is not None and is_clear(number),
-                "tags": [
-                    percent.figure(one.buckets[place].value, one.buckets[place].half_width)
-                    for one in groups.values()
-                ],
-            }
-        )
+    rows = _share_rows(histogram, unit, groups.values(), change)
+    widest = max(bucket.half_width for bucket in buckets)
+    answered = [bucket for bucket in buckets if bucket.reports]
+    # No bucket was asked about in every one of several rounds with few reports: then any is as good.
+    heaviest = max(answered or buckets, key=lambda bucket: bucket.value)
     expected = 100 * with_more_devices(metric, heaviest, len(result.by_round), result.period.plan)
-    shown = {
+    shown: dict[str, Any] = {
         "chart": chart,
         "absent": rows[-1] if metric.absent else None,
-        "below": up_to,
-        "quantiles": [
-            {
-                "name": "median" if quantile.level == 0.5 else f"{100 * quantile.level:g} %",
-                "lower": labels.rounded(quantile.lower, 6),
-                "upper": labels.rounded(quantile.upper, 6),
-            }
-            for quantile in quantiles
-        ],
+        "below": Markup(),
+        "quantiles": [],
         "rows": rows,
         "compared": list(groups),
         "makeup": _makeup(heaviest),
@@ -445,14 +417,55 @@ def _shares(
         "bucket_unit": unit.name,
         "widest": labels.percent(widest, widest),
         "negative": sum(bucket.value < 0 for bucket in buckets),
-        "total": labels.percent(sum(bucket.value for bucket in asked), 0.01),
+        "total": labels.percent(sum(bucket.value for bucket in answered), 0.01),
         "inconsistent": [_bucket_name(bucket, unit) for bucket in buckets if not bucket.consistent],
     }
-    keys = [(tag, shade_of(plan, params.by, tag)) for tag in groups]
     pictures = {"shares": Picture(chart, per_bucket, keys)}
-    if below:
-        pictures["below"] = Picture(up_to, at_or_below)
+    if not metric.labels:
+        among = "devices with a value" if metric.absent else "devices"
+        title = f"share of {among} at or below each value of {metric.name}, {when}, with a {params.confidence} % band"
+        below = result.cumulative
+        below = replace(below, edges=tuple(edge / unit.size for edge in below.edges))
+        quantiles = [below.quantile(level) for level in QUANTILES]
+        at_or_below = charts.cumulative(below, quantiles, title, unit.name)
+        shown["below"] = at_or_below
+        shown["quantiles"] = [_quantile_row(quantile) for quantile in quantiles]
+        pictures["below"] = Picture(at_or_below, title)
     return shown, pictures
+
+
+def _quantile_row(quantile: Quantile) -> dict[str, str]:
+    return {
+        "name": "median" if quantile.level == 0.5 else f"{100 * quantile.level:g} %",
+        "lower": labels.rounded(quantile.lower, 6),
+        "upper": labels.rounded(quantile.upper, 6),
+    }
+
+
+def _share_rows(
+    histogram: HistogramEstimate, unit: Unit, groups: Iterable[HistogramEstimate], change: Change | None
+) -> list[dict[str, Any]]:
+    """A row per bucket, with its change and its share in each group."""
+    percent = Unit(0.01)
+    rows = []
+    for place, (bucket, share) in enumerate(zip(histogram.buckets, norm_sub(histogram), strict=True)):
+        value, _, half_width = percent.figure(bucket.value, bucket.half_width).partition(" ± ")
+        changed = change.numbers[place] if change else None
+        in_groups = [group.buckets[place] for group in groups]
+        rows.append(
+            {
+                "bucket": _bucket_name(bucket, unit),
+                "raw": value,
+                "half_width": half_width,
+                "interval": " to ".join(percent.ends(bucket.lower, bucket.upper)),
+                "norm_sub": labels.number(100 * share, labels.places(100 * bucket.half_width)),
+                "reports": f"{bucket.reports:,}",
+                "change": change_in_words(changed).partition(" percentage")[0] if changed else "",
+                "is_clear": changed is not None and is_clear(changed),
+                "tags": [percent.figure(one.value, one.half_width) for one in in_groups],
+            }
+        )
+    return rows
 
 
 def bars(histogram: HistogramEstimate, unit: Unit | None = None) -> list[charts.Bar]:

@@ -17,8 +17,6 @@ from reticent_collector.dashboard.views import (
     change_shown,
     headline,
     mark,
-    metric_facts,
-    plan_facts,
     unit_of,
 )
 from reticent_collector.dashboard.views.metric import bars
@@ -39,7 +37,7 @@ SORTS = {
 def overview(reader: PointReader, params: Params) -> View:
     """All plans, with the latest estimate of each metric."""
     now = reader.results.clock()
-    shown, twins = [], []
+    shown = []
     plans = sorted(reader.results.plans().items())
     for _, plan in plans:
         every = params.every if params.every in everies(plan) else usual_every(plan)
@@ -58,22 +56,13 @@ def overview(reader: PointReader, params: Params) -> View:
             if params.search.lower() in f"{metric.name} {metric.description}".lower()
         ]
         if params.sort == "name":
-            rows.sort(key=lambda row: row[0]["metric"].name)
+            rows.sort(key=lambda row: row["metric"].name)
         elif params.sort == "change":
-            rows.sort(key=lambda row: not (row[0]["change"] or {}).get("is_clear", False))
+            rows.sort(key=lambda row: not (row["change"] or {}).get("is_clear", False))
         elif params.sort == "certainty":
-            rows.sort(key=lambda row: row[0]["headline"]["certainty"].dots if row[0]["headline"] else -1)
+            rows.sort(key=lambda row: row["headline"]["certainty"].dots if row["headline"] else -1)
         open_rounds = [info for info in rounds if info["state"] != "sealed"]
         problems = hints(plan, rounds, now)
-        twins.append(
-            {
-                **plan_facts(plan),
-                "every": every,
-                "open_rounds": len(open_rounds),
-                "hints": problems,
-                "metrics": [twin for _, twin in rows],
-            }
-        )
         shown.append(
             {
                 "plan": plan,
@@ -85,7 +74,7 @@ def overview(reader: PointReader, params: Params) -> View:
                 "open_rounds": len(open_rounds),
                 "open_reports": f"{sum(info['reports'] or 0 for info in open_rounds):,}",
                 "hints": problems,
-                "metrics": [row for row, _ in rows],
+                "metrics": rows,
             }
         )
     choices = {choice: None for _, plan in plans for choice in everies(plan)}
@@ -93,7 +82,6 @@ def overview(reader: PointReader, params: Params) -> View:
     return View(
         template="overview.html",
         title="Overview",
-        twin={"at": now, "confidence": params.confidence / 100, "plans": twins},
         shown={
             "plans": shown,
             "params": params,
@@ -103,7 +91,8 @@ def overview(reader: PointReader, params: Params) -> View:
             "now": labels.clock(minute, minute, "round"),
             "confidence": params.confidence,
         },
-        refresh=30 if any(twin["open_rounds"] for twin in twins) else 120,
+        data="/v1/plans",
+        refresh=30 if any(one["open_rounds"] for one in shown) else 120,
     )
 
 
@@ -114,22 +103,16 @@ def _row(
     points: Sequence[Point],
     change: Change | None,
     params: Params,
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> dict[str, Any]:
     last = latest(points)
     same = comparable(points, last)
     if change and (last is None or change.after.start != last.start):
         change = None  # of another figure: an older version may have a metric of another kind
-    twin = {
-        **metric_facts(metric),
-        "latest": last.to_dict() if last else None,
-        "change": {"clear": change.clear, "words": change.words} if change else None,
-        "series": [point.to_dict() for point in reversed(same)],
-    }
     chosen = Params(every=params.every, since=params.since, until=params.until, confidence=params.confidence)
     path = f"/plans/{plan.name}/metrics/{metric.name}"
     row = {"metric": metric, "path": path, "link": path + chosen.query(), "headline": None, "change": None}
     if last is None:
-        return row, twin
+        return row
     unit = unit_of(same)
     marks, shape = [mark(point, unit) for point in reversed(same)], Markup()
     what = TRENDS[metric.kind]
@@ -145,4 +128,4 @@ def _row(
         "spark": charts.spark(marks, label),
         "shape": shape,
         "trend": what,
-    }, twin
+    }

@@ -15,7 +15,7 @@ from reticent.privacy import CLAIMS, printed
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.params import Params
 from reticent_collector.dashboard.points import PointReader, card_of
-from reticent_collector.dashboard.views import View, metric_facts, plan_facts
+from reticent_collector.dashboard.views import View
 from reticent_collector.dashboard.views.what_if import what_if
 from reticent_collector.plans import lint, plan_tracking, tracking_in_words
 from reticent_collector.results import answered_every
@@ -117,38 +117,21 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
     versions = list(reader.results.versions(plan.name))
     warnings = lint(plan, today=datetime.fromtimestamp(now, UTC).date())
     problems = hints(plan, rounds, now)
-    asked = [_asked(plan, metric, card) for metric in plan.metrics]
     periods = reader.results.periods(plan.name, params.rounds, answered_every(plan))  # a report in each
     fleet = max((period.reports for period in periods), default=0) or FLEET
     matched = plan_tracking(plan, fleet)
-    what_if_shown, what_if_twin = what_if(plan, query, fleet)
     return View(
         template="plan.html",
         title=plan.name,
-        twin={
-            **plan_facts(plan),
-            "versions": versions,
-            "grace_seconds": plan.grace_seconds,
-            "min_reports": plan.min_reports,
-            "report_bytes": plan.report_bytes,
-            "segments": {segment.name: list(segment.tags) for segment in plan.segments},
-            "metrics": [twin for _, twin in asked],
-            "privacy": card.to_dict(),
-            "not_protected": list(not_protected(plan)),
-            "warnings": [problem.to_dict() for problem in warnings],
-            "hints": problems,
-            "what_if": what_if_twin,
-            "rounds": rounds,
-        },
         shown={
             "plan": plan,
             "params": params,
-            "what_if": what_if_shown,
+            "what_if": what_if(plan, query, fleet),
             "versions": versions,
             "round": labels.duration(plan.round_seconds),
             "grace": labels.duration(plan.grace_seconds),
             "window": labels.duration(plan.answers.window * plan.round_seconds),
-            "metrics": [shown for shown, _ in asked],
+            "metrics": [_asked(plan, metric, card) for metric in plan.metrics],
             "groups": [
                 {
                     "name": group.name,
@@ -176,33 +159,24 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
                 for info in rounds
             ],
         },
+        data=f"/v1/rounds?plan={plan.name}&last={params.rounds}",
         refresh=30 if any(info["state"] != "sealed" for info in rounds) else 120,
     )
 
 
-def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is asked for a metric and its privacy loss, for the page and for the twin."""
-    mechanism, losses = metric.mechanism, card.metrics[metric.name]
-    top, epsilon, flip = float(metric.max_value), float(mechanism.epsilon), float(metric.flip.probability)
-    shown = {
+def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> dict[str, Any]:
+    """What is asked for a metric, and its privacy loss."""
+    mechanism = metric.mechanism
+    top = f"{labels.rounded(float(metric.max_value), 6)} {labels.plural(metric.unit)}".strip()
+    return {
         "metric": metric,
         "path": f"/plans/{plan.name}/metrics/{metric.name}",
         "mechanism": mechanism.title,
-        "range": metric.range_in_words(f"{labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip()),
-        "epsilon": printed(epsilon),
-        "flip": labels.percent(flip),
-        "losses": card.figures(losses),
+        "range": metric.range_in_words(top),
+        "epsilon": printed(float(mechanism.epsilon)),
+        "flip": labels.percent(float(metric.flip.probability)),
+        "losses": card.figures(card.metrics[metric.name]),
     }
-    twin = {
-        **metric_facts(metric),
-        "max_value": top,
-        "labels": list(metric.labels),
-        "absent": metric.absent,
-        "mechanism": mechanism.title,
-        "epsilon": epsilon,
-        "flip": flip,
-    }
-    return shown, twin
 
 
 def claims(card: PrivacyCard) -> list[dict[str, Any]]:

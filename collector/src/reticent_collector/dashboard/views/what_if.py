@@ -92,8 +92,8 @@ class Choices:
             raise ParameterError(name, problem.message.removeprefix("expected ").rstrip("."), "") from None
 
 
-def what_if(plan: Plan, query: QueryParams, fleet: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The panel of sliders, for the page and for the twin; `fleet` is the initial number of devices."""
+def what_if(plan: Plan, query: QueryParams, fleet: int) -> dict[str, Any]:
+    """The panel of sliders; `fleet` is the initial number of devices."""
     choices = Choices.parse(plan, query, fleet)
     other = choices.applied(plan)
     metric = plan.by_name[choices.metric]
@@ -112,7 +112,7 @@ def what_if(plan: Plan, query: QueryParams, fleet: int) -> tuple[dict[str, Any],
         {"name": f"one {name}", "before": _width(before, name, unit), "after": _width(after, name, unit)}
         for name in spans
     ]
-    shown = {
+    return {
         "choices": choices,
         "metrics": list(plan.by_name),
         "has_range": metric.kind in ("mean", "histogram"),
@@ -140,26 +140,15 @@ def what_if(plan: Plan, query: QueryParams, fleet: int) -> tuple[dict[str, Any],
         "section": _section(plan, other),
         "added": printed(added) if added else "",
     }  # fmt: skip
-    twin = {
-        "metric": choices.metric,
-        "epsilon": float(choices.epsilon),
-        "flip": 0.0 if choices.sampled else float(choices.flip),
-        "max_value": float(choices.max_value),
-        "devices": choices.devices,
-        "answers": "sampled" if choices.sampled else "remembered",
-        "window_rounds": choices.window if choices.sampled else None,
-        "confidence": CONFIDENCE,
-        "served": before,
-        "chosen": after,
-        "lifetime_added": added,
-    }
-    return shown, twin
 
 
 def what_if_page(plan: Plan, query: QueryParams, fleet: int) -> View:
     """The panel alone: what a script loads while a slider moves."""
-    shown, twin = what_if(plan, query, fleet)
-    return View("what_if.html", f"What if · {plan.name}", twin, {"plan": plan, "what_if": shown})
+    return View(
+        template="what_if.html",
+        title=f"What if · {plan.name}",
+        shown={"plan": plan, "what_if": what_if(plan, query, fleet)},
+    )
 
 
 def _figures(plan: Plan, choices: Choices) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from reticent_lab.fleet_counts import SumOfBits
+from reticent_paper.fleet_counts import SumOfBits
 
 
 def convolved(chances: list[Fraction], devices: list[int]) -> list[Fraction]:

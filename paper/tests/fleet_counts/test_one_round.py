@@ -15,7 +15,7 @@ from reticent.reports import from_packed
 from reticent_collector.counts import count_reports
 from reticent_lab.baselines import BinFlip, BinFlipPlus, KFlip, Laplace
 from reticent_lab.fleet import SdkFleet, VectorisedFleet
-from reticent_lab.fleet_counts import (
+from reticent_paper.fleet_counts import (
     SumOfBits,
     Tally,
     by_cohort,

@@ -1,6 +1,4 @@
 import math
-import subprocess
-import sys
 from fractions import Fraction
 from itertools import product
 
@@ -184,32 +182,3 @@ def test_chernoffs_bound_on_wrapped_mass():
 def test_refusals(call, message):
     with pytest.raises(ParameterError, match=message):
         call()
-
-
-def test_losses_need_no_numpy_and_central_says_that_it_does():
-    script = (
-        "import sys\n"
-        "sys.modules['numpy'] = None\n"
-        "import reticent.privacy\n"
-        "from reticent.errors import MissingPackageError\n"
-        "for name in ('reticent_lab.central', 'reticent_lab.pattern_supports'):\n"
-        "    try:\n"
-        "        __import__(name)\n"
-        "    except MissingPackageError as error:\n"
-        "        print(error)\n"
-    )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert found.stdout.splitlines() == ["numpy is not installed: pip install 'reticent[estimates]'"] * 2
-
-
-def test_splits_that_are_not_tried_are_allowed_for(monkeypatch):
-    """With more than `ALL_SPLITS` devices δ is raised by 1 %, which is 7e-4 of this figure."""
-    figure = central_loss_one_round(OneBitMean(1, 24), Flip(0), 700, 1e-6)
-    monkeypatch.setattr(central, "ALL_SPLITS", 700)
-    assert figure > 1.0003 * central_loss_one_round(OneBitMean(1, 24), Flip(0), 700, 1e-6)
-
-
-def test_losses_beyond_the_grid_count_as_without_bound():
-    """A count so skewed that 4e-6 of it lies beyond 14 standard deviations, more than δ."""
-    flip, seen = Flip("0.01"), Channel(Fraction(1, 100), Fraction(99, 100))
-    assert central_loss(flip, 1000, 1, 1e-6) >= central_loss_one_round(seen, Flip(0), 1000, 1e-6) > 4.4

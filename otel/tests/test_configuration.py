@@ -242,20 +242,6 @@ assert not [name for name in sys.modules if name.startswith("opentelemetry")]
     assert done.returncode == 0, done.stderr
 
 
-def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
-    code = """
-import sys
-sys.modules["opentelemetry.sdk"] = None     # as if it were not there
-try:
-    from reticent_otel import PrivateMetricExporter
-except ImportError as error:
-    print(type(error).__name__, error)
-"""
-    done = run(tmp_path, "-c", code)
-    wanted = "MissingPackageError opentelemetry is not installed: pip install 'reticent[otel]'\n"
-    assert (done.stdout, done.stderr) == (wanted, "")
-
-
 # The page and the example
 
 

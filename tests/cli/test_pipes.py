@@ -171,7 +171,8 @@ def test_what_is_wrong_in_the_file_is_named(run: Any, folder: Path, text: str, m
 def test_each_verb_that_shows_progress_can_be_quiet() -> None:
     group = command
     for name in ("audit", "count", "ingest", "simulate"):
-        verb = group.commands[name]
+        verb = group.get_command(click.Context(group), name)
+        assert verb is not None
         assert any("--quiet" in option.opts for option in verb.params if isinstance(option, click.Option))
 
 

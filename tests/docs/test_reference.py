@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-import reticent
+import reticent_collector
 from reticent.device.schema import TABLES
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.http import Health, render_metrics
@@ -50,13 +50,13 @@ def test_every_metric_of_the_collector_is_in_the_page_and_no_other() -> None:
 def test_every_event_of_the_log_is_in_the_page_and_no_other() -> None:
     calls = (
         node
-        for part in ("collector", "dashboard", "cli")
-        for file in (Path(reticent.__file__).parent / part).rglob("*.py")
+        for part in ("http", "dashboard", "cli")
+        for file in (Path(reticent_collector.__file__).parent / part).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("log", "log_fault")
     )
     events = {ast.literal_eval(call.args[0]) for call in calls if isinstance(call.args[0], ast.Constant)}
-    writing = (Path(reticent.__file__).parent / "collector" / "writing.py").read_text()
+    writing = (Path(reticent_collector.__file__).parent / "http" / "writing.py").read_text()
     events |= set(re.findall(r'"(\w+-failed)"', writing))  # handed on to `log_fault` by the sealer
     page = (REFERENCE / "http.md").read_text().split("## What is logged")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)

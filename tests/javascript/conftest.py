@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-PACKAGE = HERE.parents[1] / "devices" / "javascript"
+PACKAGE = HERE.parents[1] / "device-js"
 
 Ask = Callable[[list[tuple[str, Any]]], list[Any]]
 

@@ -80,7 +80,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("file", sorted(HERE.glob("*.test.mjs")), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", sorted((PACKAGE / "tests").glob("*.test.mjs")), ids=lambda file: file.name)
 def test_units(node: str, plans: Path, file: Path) -> None:
     done = subprocess.run(
         [node, "--test", str(file)],

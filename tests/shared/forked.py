@@ -119,9 +119,9 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of whoever interrupts the tests, or a group of processes
     for name in LOADED:
         for module in pkgutil.iter_modules(import_module(name).__path__, f"{name}."):
-            if not module.name.endswith(".lake"):  # pyarrow starts a thread
-                import_module(module.name)
-    import_module("reticent_collector.cli.root")
+            import_module(module.name)
+    for verb in ("relay", "root", "serve"):
+        import_module(f"reticent_collector.cli.{verb}")
     assert os.listdir("/proc/self/task") == [str(os.getpid())], "a thread is not forked"
     fork_on_demand(socket.socket(fileno=int(sys.argv[1])))
     sys.exit(import_module("reticent.cli").main())

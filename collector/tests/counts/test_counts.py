@@ -249,14 +249,3 @@ def run(code: str) -> str:
 
 def test_counting_needs_the_standard_library_alone() -> None:
     assert run("import sys, reticent_collector.counts; print('numpy' in sys.modules)").strip() == "False"
-
-
-def test_arrays_without_numpy_say_what_to_install() -> None:
-    code = (
-        "import sys; sys.modules['numpy'] = None\n"
-        "from reticent.errors import MissingPackageError\n"
-        "from reticent_collector.counts import count_arrays\n"
-        "try: count_arrays(None, None, None)\n"
-        "except MissingPackageError as error: print(error)"
-    )
-    assert run(code).strip() == "numpy is not installed: pip install 'reticent[estimates]'"

@@ -86,7 +86,7 @@ def test_the_log_says_where_a_page_failed_and_not_what_was_in_it(
     logged = capsys.readouterr().err
     internal, store = (json.loads(line) for line in logged.splitlines())
     assert (internal["event"], internal["kind"]) == ("internal-error", "KeyError")
-    assert re.fullmatch(r"reticent/results/reader\.py:\d+", internal["at"])
+    assert re.fullmatch(r"reticent_collector/results/reader\.py:\d+", internal["at"])
     assert "what was asked" not in logged
     assert (store["event"], store["reason"]) == ("store-failed", "the disk is full")
 

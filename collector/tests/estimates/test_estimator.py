@@ -1,7 +1,5 @@
 import json
 import math
-import subprocess
-import sys
 from fractions import Fraction
 
 import mpmath
@@ -186,15 +184,3 @@ def test_the_expected_value_is_the_truth_in_rationals(steps: int, gamma: Fractio
         assert -Fraction(1, mechanism.response.high - mechanism.response.low) < error <= 0
         if cell in (0, steps):
             assert error == 0
-
-
-@pytest.mark.parametrize("module", ["numpy", "scipy"])
-def test_without_the_extra_it_says_what_to_install(module: str) -> None:
-    code = (
-        f"import sys; sys.modules[{module!r}] = None\n"
-        "from reticent.errors import MissingPackageError\n"
-        "try: import reticent_collector.estimates\n"
-        "except MissingPackageError as error: print(error)"
-    )
-    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
-    assert run.stdout.strip() == f"{module} is not installed: pip install 'reticent[estimates]'"

@@ -78,7 +78,7 @@ def test_a_round_that_cannot_be_sealed_does_not_keep_others_from_it(
     assert sealer.sealed == len(store.sealed)
     said = map(json.loads, capsys.readouterr().err.splitlines())
     due, round_1 = (line for line in said if line["event"] == "seal-failed")
-    assert (due["kind"], due["at"].partition(":")[0]) == ("RuntimeError", "reticent/stores/store.py")
+    assert (due["kind"], due["at"].partition(":")[0]) == ("RuntimeError", "reticent_collector/stores/store.py")
     assert (round_1["reason"], round_1["round"]) == ("round 1 is damaged", 1)
 
 

@@ -29,7 +29,7 @@ class Experiment:
 
     def run(self, setting: Setting) -> Result:
         """Run it."""
-        result: Result = resolve_name(f"paper{self.function}")(setting)
+        result: Result = resolve_name(f"reticent_paper{self.function}")(setting)
         return result
 
 

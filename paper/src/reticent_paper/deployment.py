@@ -20,6 +20,7 @@ from reticent_collector.plots import COLOURS, panels
 from reticent_lab.crowd import Crowd, Draws, law_of
 from reticent_lab.crowd import Table as Values
 from reticent_lab.fleet import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, AppUsage
+from reticent_lab.pattern_supports import PatternCounts, Supports
 from reticent_paper.claims import DAY, Finding, Result, Rows, Setting, Table, claim, picture, table
 from reticent_paper.losses import DEPLOYED, FLIP, PRINTED_JOINT, PRINTED_ROUND
 
@@ -99,7 +100,7 @@ class Month:
     app: App
     truth: NDArray[np.float64]
     estimates: tuple[Estimate, ...]
-    patterns: privacy.Supports  #: Of 6-hour rounds
+    patterns: Supports  #: Of 6-hour rounds
     used: float  #: Share of devices that used the app at all
     daily_constant: float  #: Share of devices that keep one rounded value, were days collected and not rounds
 
@@ -175,7 +176,7 @@ class Watched:
     def __init__(self, people: Crowd, plan: Plan, seed: int) -> None:
         self._people, self._plan, self._seed = people, plan, seed
         self.truth = np.zeros((len(APPS), people.rounds))
-        self.patterns = [privacy.PatternCounts(people.rounds, 2) for _ in APPS]
+        self.patterns = [PatternCounts(people.rounds, 2) for _ in APPS]
         self.used, self.daily_constant = np.zeros(len(APPS)), np.zeros(len(APPS))
         self.moved = np.zeros(people.individuals, dtype=np.int64)
         self.over, self.most = 0, 0.0

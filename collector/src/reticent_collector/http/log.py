@@ -6,12 +6,9 @@ import json
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from traceback import walk_tb
 
 from reticent.errors import StoreError
-
-_HOME = Path(__file__).parents[2]
 
 quiet = False  # set by programs that print their own messages
 
@@ -30,15 +27,15 @@ def log_fault(event: str, error: BaseException, **fields: str | int | float) -> 
     Write an error as an event.
 
     The messages of a store quote nothing of a request; others might. Of those the log has the type, and the last
-    line of reticent in the traceback, such as `reticent/collector/api.py:120`.
+    line of reticent in the traceback, such as `reticent_collector/http/api.py:120`.
     """
     if isinstance(error, StoreError):
         log(event, reason=str(error), **fields)
     else:
         # Walked without reading any source: a place is worth little when the disk is what failed.
         places = [
-            f"{path.relative_to(_HOME).as_posix()}:{line}"
+            f"{module.replace('.', '/')}.py:{line}"
             for frame, line in walk_tb(error.__traceback__)
-            if (path := Path(frame.f_code.co_filename)).is_relative_to(_HOME / "reticent")
+            if (module := str(frame.f_globals.get("__name__"))).startswith(("reticent.", "reticent_"))
         ]
         log(event, kind=type(error).__name__, at=places[-1] if places else "elsewhere", **fields)

@@ -1,5 +1,5 @@
 """
-Copy a report of `python -m paper all` at full size into the docs: claims.md and the pictures that the docs show.
+Copy a report of `python -m reticent_paper all` at full size into the docs: claims.md and the pictures they show.
 
     python tools/reproduction_docs.py reproduction
 """

@@ -5,7 +5,8 @@ The shape of the code in numbers, read from the source: how many ideas, and whet
     python3 tools/street.py --ref 33b1a23    # beside an older one, such as the last with one package
     python3 tools/street.py --json
 
-Counted is what lies under the `src` folders. The numbers are signs, not aims.
+Counted is what lies under the `src` folders: of a tree with one package, that package without the reproduction of the
+paper, which is a house now. The numbers are signs, not aims.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
 PYTHON = Path(__file__).parents[1] / "reference" / "python"
-LISTED = re.compile(r"(?<=^- \[`)(reticent\w*(?:\.\w+)*)`\]\([^)]*\)", re.MULTILINE)
+LISTED = re.compile(r"(?<=^- \[`)(reticent[._]\w+(?:\.\w+)*)`\]\([^)]*\)", re.MULTILINE)
 """A module in the list, with its link to the source."""
 
 

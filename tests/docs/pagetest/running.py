@@ -1,5 +1,5 @@
 """
-A page done as a reader would: one shell and one Python in one new folder, with copies of `examples/` and `device-js/`.
+A page done as a reader would: one shell and one Python in a new folder, beside copies of `examples/` and `device-js/`.
 
 Commands are typed into one bash, so `cd` and variables last; what they print goes to a file each, as on a
 plain terminal of 100 columns without colour. A command in the background has begun when it has printed what

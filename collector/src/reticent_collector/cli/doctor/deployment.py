@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from reticent.device import HttpTransport
-from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES
+from reticent.device.schema import APPLICATION_ID, TABLES, known_layout
 from reticent.errors import ParameterError, PlanError, ReticentError
 from reticent.plan import Plan
 from reticent_collector.cli.doctor.machine import Check, failed, open_to_others, private_file, verdict
@@ -232,7 +232,7 @@ def _whole(file: Path, plan: Plan | None) -> Check:
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         message = f"{file} belongs to another program"
         return DEVICE("content", "problem", message, "give the device a file of its own")
-    if int.from_bytes(header[60:64], "big") > LAYOUT:
+    if int.from_bytes(header[60:64], "big") > known_layout():
         return DEVICE("content", "problem", "written by a newer reticent", "update this one")
     # While a program has the file open, its log is read too. Otherwise the file is opened as immutable: SQLite would
     # else create the index of a log that does not exist.

@@ -1,4 +1,4 @@
-"""`python -m paper`: what it writes, says and refuses."""
+"""`python -m reticent_paper`: what it writes, says and refuses."""
 
 from __future__ import annotations
 

@@ -108,4 +108,4 @@ def conclude(screen: Console, done: Run, page: Path) -> None:
 
 
 if __name__ == "__main__":
-    reproduce(prog_name="python -m paper")
+    reproduce(prog_name="python -m reticent_paper")

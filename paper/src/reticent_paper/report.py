@@ -19,7 +19,7 @@ from reticent_paper.claims import ClaimVerdict, NumberTable, PaperClaim, Run
 PAGES = {"index.html": "report.html.j2", "claims.md": "claims.md.j2"}
 """What is written, and its template: everything as HTML, the claims as Markdown for the docs."""
 
-WRITTEN_BY = "python -m paper"
+WRITTEN_BY = "python -m reticent_paper"
 RESULTS = "results.json"
 
 MOST_ROWS = 60  # Rows of a table that a page shows; the CSV file has all of them

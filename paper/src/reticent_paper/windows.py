@@ -2,7 +2,7 @@
 What Windows could have promised, at what precision, on how many machines: the figures of
 docs/explanation/windows.md.
 
-    python -m paper.windows docs/images          writes windows.json and windows.svg
+    python -m reticent_paper.windows docs/images          writes windows.json and windows.svg
 
 Section 6 says that memoization is applied "across days". Read as one memo for all rounds, or as one memo for each
 time of day; both are here, beside sampled answers. The people, their apps and the plan are those of

@@ -7,6 +7,7 @@ These verbs need the standard library alone.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import math
 import os
@@ -220,7 +221,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("reticent device", description=ABOUT)
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     for name, verb in VERBS.items():
-        words = (verb.run.__doc__ or "").replace("\b\n", "")
+        words = inspect.cleandoc((verb.run.__doc__ or "").replace("\b\n", "\n"))
         summary = words.strip().splitlines()[0]
         formatter = argparse.RawDescriptionHelpFormatter
         of_verb = verbs.add_parser(name, help=summary, description=words, formatter_class=formatter)

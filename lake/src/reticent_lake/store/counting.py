@@ -96,7 +96,7 @@ class CountingEngine(Protocol):
 
 
 class Arrow:
-    """PyArrow reads and NumPy counts, in memory that does not grow with the round (`reticent_collector.stores.sorting`)."""
+    """PyArrow reads and NumPy counts, in memory that does not grow with the round (`stores.sorting`)."""
 
     checks: Literal["all"] = "all"
 

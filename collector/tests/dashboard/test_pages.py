@@ -540,6 +540,7 @@ def test_links_keep_what_was_chosen(world: Any) -> None:
     }
     assert links["raw"] == page + query.removesuffix("&view=norm-sub")
     assert links["prev"] == page + query.replace("-23", "-22")
+    assert links["next"] == page + query.replace("-23", "-24")
     usual = {link.get("data-switch"): link["href"] for link in world.get(page).page.all("a")}
     assert (usual["raw"], usual["norm-sub"]) == (page, f"{page}?view=norm-sub")
 

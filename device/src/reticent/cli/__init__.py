@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 
-class Verb(NamedTuple):
+class KnownVerb(NamedTuple):
     """What the command knows about a verb before its package is imported, or where it is not installed."""
 
     package: str
@@ -22,25 +22,25 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "agent": Verb("reticent-otel[agent]", "Answer a plan with the OpenTelemetry metrics of this machine."),
-    "audit": Verb("reticent-lab", "Test a plan's privacy claim on the real code."),
-    "completion": Verb("reticent-collector", "Print the script for completion in a shell."),
-    "count": Verb("reticent-lake", "Count the rounds of a lake, or seal them."),
-    "demo": Verb("reticent-lab", "Run the whole system on this machine."),
-    "design": Verb("reticent-lab", "Find range, mechanism, epsilon and kind of answers for a goal."),
-    "device": Verb("reticent", "Show what a device sends, and choose whether it may."),
-    "doctor": Verb("reticent-collector", "Check an installation, and tell what to fix."),
-    "estimate": Verb("reticent-collector", "Show estimates with their intervals and changes."),
-    "export": Verb("reticent-collector", "Write estimates as a table."),
-    "ingest": Verb("reticent-collector", "Take reports from a file or a pipe."),
-    "keys": Verb("reticent-collector", "Create, list or revoke the keys of a collector."),
-    "plan": Verb("reticent-collector", "Check, compare, export or certify plans."),
-    "relay": Verb("reticent-collector", "Take reports for a collector elsewhere, and hide their senders."),
-    "rounds": Verb("reticent-collector", "List the rounds of a store, or seal them."),
-    "serve": Verb("reticent-collector", "Take reports, seal rounds, show estimates."),
-    "simulate": Verb("reticent-lab", "Run a plan on values of your own."),
-    "sql": Verb("reticent-lake", "Print the query that counts and debiases reports."),
-    "store": Verb("reticent-collector", "Check, back up, repair or prune a store."),
+    "agent": KnownVerb("reticent-otel[agent]", "Answer a plan with the OpenTelemetry metrics of this machine."),
+    "audit": KnownVerb("reticent-lab", "Test a plan's privacy claim on the real code."),
+    "completion": KnownVerb("reticent-collector", "Print the script for completion in a shell."),
+    "count": KnownVerb("reticent-lake", "Count the rounds of a lake, or seal them."),
+    "demo": KnownVerb("reticent-lab", "Run the whole system on this machine."),
+    "design": KnownVerb("reticent-lab", "Find range, mechanism, epsilon and kind of answers for a goal."),
+    "device": KnownVerb("reticent", "Show what a device sends, and choose whether it may."),
+    "doctor": KnownVerb("reticent-collector", "Check an installation, and tell what to fix."),
+    "estimate": KnownVerb("reticent-collector", "Show estimates with their intervals and changes."),
+    "export": KnownVerb("reticent-collector", "Write estimates as a table."),
+    "ingest": KnownVerb("reticent-collector", "Take reports from a file or a pipe."),
+    "keys": KnownVerb("reticent-collector", "Create, list or revoke the keys of a collector."),
+    "plan": KnownVerb("reticent-collector", "Check, compare, export or certify plans."),
+    "relay": KnownVerb("reticent-collector", "Take reports for a collector elsewhere, and hide their senders."),
+    "rounds": KnownVerb("reticent-collector", "List the rounds of a store, or seal them."),
+    "serve": KnownVerb("reticent-collector", "Take reports, seal rounds, show estimates."),
+    "simulate": KnownVerb("reticent-lab", "Run a plan on values of your own."),
+    "sql": KnownVerb("reticent-lake", "Print the query that counts and debiases reports."),
+    "store": KnownVerb("reticent-collector", "Check, back up, repair or prune a store."),
 }
 
 HELP = """\

@@ -14,7 +14,9 @@ from tests.simulator.world import PLANS, START, Files, files_of, put_files
 
 from reticent.errors import StoreError
 from reticent.testing import ManualClock
-from reticent_collector.http import Collector, CollectorProtocol, Connections, seal_due
+from reticent_collector.http import Collector, seal_due
+from reticent_collector.http.limits import ServerContext
+from reticent_collector.http.protocol import CollectorProtocol
 from reticent_collector.stores import Appended, Count, RoundKey, SqliteBackend, Store
 
 
@@ -88,7 +90,19 @@ class _Pipe(asyncio.Transport):
     def is_reading(self) -> bool:
         return True
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def can_write_eof(self) -> bool:
+        return False
+
     def close(self) -> None:
+        pass
+
+    def abort(self) -> None:
         pass
 
 
@@ -112,7 +126,7 @@ class Service:
         self._outside: sqlite3.Connection | None = None
         self.store = WatchedStore(str(self.path), self._sealing)
         self.app = Collector(PLANS[: self.versions], self.store, clock=self.clock, seal_every=1e9)
-        self._connections = Connections(self.app, self.app.limits)
+        self._connections = ServerContext(self.app, self.app.limits)
         self._messages: asyncio.Queue[Any] = asyncio.Queue()
         self._started: asyncio.Queue[Any] = asyncio.Queue()
         self._life = self._loop.create_task(self._run())

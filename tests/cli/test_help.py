@@ -100,6 +100,9 @@ def test_each_example_works(run: Any, folder: Path, line: str) -> None:
     if arguments[0] in SLOW:
         VERBS[arguments[0],].make_context("reticent", arguments[1:]).close()
         return
+    if arguments[:2] == ["plan", "certify"]:  # checks proofs where Coq is installed
+        VERBS["plan", "certify"].make_context("reticent", arguments[2:]).close()
+        return
     if arguments[:2] == ["keys", "revoke"]:
         made = run("keys", "create", "--role", "reader", *arguments[3:], "--json")
         arguments[2] = re.search(r'"id": "(\w+)"', made.output)[1]  # type: ignore[index]

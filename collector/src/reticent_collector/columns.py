@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-__all__ = ["COLUMNS", "SUBJECT", "Column", "segment_text", "time_text", "unix_seconds"]
+__all__ = ["COLUMNS", "SUBJECT", "Column", "seconds_of", "segment_text", "time_text"]
 
 
 class Column(NamedTuple):
@@ -82,11 +82,11 @@ def time_text(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def unix_seconds(time: str | datetime) -> int:
+def seconds_of(time: str | datetime) -> int:
     """
     The unix time of a text of `time_text`, or of a timestamp from a table.
 
-    >>> unix_seconds("2025-11-15T00:00:00Z")
+    >>> seconds_of("2025-11-15T00:00:00Z")
     1763164800
     """
     moment = datetime.fromisoformat(time) if isinstance(time, str) else time

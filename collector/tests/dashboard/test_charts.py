@@ -276,7 +276,7 @@ def test_between_edges_the_band_is_as_wide_as_what_is_known() -> None:
     """F never falls: on [10, 20] it is at least F(10) ≥ 0.2 and at most F(20) ≤ 0.8."""
     edges, values, lower, upper = (0, 10, 20, 30), (0, 0.3, 0.7, 1.0), (0, 0.2, 0.6, 1.0), (0, 0.4, 0.8, 1.0)
     below = CumulativeEstimate(edges, values, lower, upper, confidence=0.95, reports=100, unit="s")
-    for chart in drawn(charts.cumulative(below, [below.quantile(0.5)], "x", "s")):
+    for chart in drawn(charts.cumulative_chart(below, [below.quantile(0.5)], "x", "s")):
         top, bottom = chart.all("path", "edge")
         dots = [
             (float(dot.get("cx")), float(dot.get("cy")))

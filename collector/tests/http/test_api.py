@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as text_fami
 
 from reticent.plan import Plan
 from reticent.reports import Report, to_ndjson, to_packed
-from reticent_collector.columns import COLUMNS, unix_seconds
+from reticent_collector.columns import COLUMNS, seconds_of
 from reticent_collector.counts import count_reports
 from reticent_collector.estimates import Estimate, balance, estimate
 from reticent_collector.results import Selection
@@ -86,7 +86,7 @@ def test_estimates_are_those_of_the_reports(sent: tuple[Any, list[Report]], plan
         assert numbers(each) == expected(reports, plan, each["round"], each["metric"])
         assert (each["plan"], each["version"], each["state"]) == ("app-usage", 1, "open")
         ends = (each["round"] * 3600, each["round"] * 3600 + 3600)
-        assert (unix_seconds(each["start_time"]), unix_seconds(each["end_time"])) == ends
+        assert (seconds_of(each["start_time"]), seconds_of(each["end_time"])) == ends
     assert {each["reports"] for each in found} == {COUNT}
 
 

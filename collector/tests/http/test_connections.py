@@ -12,6 +12,7 @@ import os
 import random
 import select
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -31,6 +32,7 @@ from reticent.reports import to_json
 from reticent_collector.http import Collector, Limits, Readers
 from reticent_collector.http import log as logging
 from reticent_collector.http.limits import ServerContext
+from reticent_collector.http.protocol import State
 from reticent_collector.stores import create_key, open_store
 
 PLAN = Plan.from_toml(BARE)
@@ -38,6 +40,8 @@ NOW = 500_000 * 3600 + 60
 PATIENCE = 30.0
 """Seconds after which something did not happen; a busy machine needs some of them."""
 
+RESET = struct.pack("ii", 1, 0)
+"""Of SO_LINGER: closing resets the connection."""
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -273,29 +277,54 @@ def test_heads_and_bodies_of_strangers_have_a_limit_of_their_own() -> None:
             assert statuses(everything(connection)) == [401]
 
 
-def test_a_client_that_leaves_before_the_commit_gives_its_bytes_back_after_it() -> None:
+@pytest.mark.parametrize("resets", [True, False])
+def test_a_client_that_leaves_before_the_commit_gives_its_bytes_back_after_it(resets: bool) -> None:
     """Its batch is in memory until then: sending and leaving is no way round the limit."""
     store, gate = open_store("memory:"), threading.Event()
     append = store.append
     store.append = lambda records: (gate.wait(PATIENCE), append(records))[1]  # type: ignore[method-assign]
     app = Collector([PLAN], store, clock=lambda: NOW, limits=Limits(body=1 << 20, in_flight=0))
-    batch = b"\n".join([report("left"), *[b"{}"] * 190_000])
-    with in_thread(app, app.limits) as service:
-        for _ in range(5):
+    lines = b"\n".join([report("left"), *[b"{}"] * 190_000])
+    batch = posted(lines).replace(b"application/json", b"application/x-ndjson")
+    with watched(app, app.limits) as (service, context):
+        for number in range(1, 4):
             with connect(service) as connection:
-                connection.sendall(posted(batch).replace(b"application/json", b"application/x-ndjson"))
-                time.sleep(0.3)
+                connection.sendall(batch)
+                until(lambda number=number: context.reports.held == number * len(batch))  # type: ignore[misc]
+                until(lambda: {one.state for one in context.all} == {State.COMMITTING})
+                if resets:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            until(lambda: not context.all or not resets)
+        assert context.reports.held == 3 * len(batch)
         with connect(service) as connection:
-            connection.sendall(posted(batch).replace(b"application/json", b"application/x-ndjson"))
+            connection.sendall(batch)
             assert statuses(connection.recv(1 << 16)) == [503]
         gate.set()
+        until(lambda: is_as_before(context))
+        with connect(service) as connection:
+            connection.sendall(batch)
+            assert statuses(connection.recv(1 << 16)) == [202]
 
-        def is_taken() -> bool:
-            with connect(service) as connection:
-                connection.sendall(posted(batch).replace(b"application/json", b"application/x-ndjson"))
-                return statuses(connection.recv(1 << 16)) == [202]
 
-        until(is_taken)
+def test_single_reports_have_room_beside_large_batches() -> None:
+    """What is at its commit cannot be refused any more; a quarter of the limit is kept for small ones."""
+    store, gate = open_store("memory:"), threading.Event()
+    append = store.append
+    store.append = lambda records: (gate.wait(PATIENCE), append(records))[1]  # type: ignore[method-assign]
+    app = Collector([PLAN], store, clock=lambda: NOW, limits=Limits(body=600_000, in_flight=0))
+    lines = b"\n".join([report("beside"), *[b"{}"] * 195_000])
+    batch = posted(lines).replace(b"application/json", b"application/x-ndjson")
+    with watched(app, app.limits) as (service, context), ExitStack() as stack:
+        for number in range(1, 3):
+            connection = stack.enter_context(connect(service))
+            connection.sendall(batch)
+            until(lambda number=number: context.reports.held == number * len(batch))  # type: ignore[misc]
+        context.reports.limit = context.reports.held + 10  # as if there were no byte left
+        with connect(service) as single:
+            single.sendall(posted(report("single")))
+            until(lambda: context.reports.held > 2 * len(batch))
+            gate.set()
+            assert statuses(single.recv(1 << 16)) == [202]
 
 
 LARGE = 1 << 24
@@ -331,6 +360,24 @@ def test_answers_that_nobody_reads_are_bounded_in_memory() -> None:
             until(lambda number=number: app.begun == number + 1)  # type: ignore[misc]
         until(lambda: app.under_way <= most)
         assert service.get("/").body == bytes(LARGE)
+
+
+def test_after_a_large_answer_was_read_the_connection_goes_on() -> None:
+    """It counts as long as it waits for its reader, who may take his time."""
+    app = collector()
+    batch = posted(b"{}\n" * 190_000).replace(b"application/json", b"application/x-ndjson")
+    with watched(app, app.limits) as (service, context), connect(service, buffer=4096) as connection:
+        connection.sendall(batch)
+        until(lambda: {one.state for one in context.all} == {State.FLUSHING})
+        size = context.responses.held
+        assert size > 4 << 20
+        received = 0
+        while received < size:
+            received += len(connection.recv(1 << 20))
+        until(lambda: {one.state for one in context.all} == {State.IDLE})
+        assert context.responses.held == 0
+        connection.sendall(HEALTH)
+        assert statuses(connection.recv(1 << 16)) == [200]
 
 
 # Readers who have gone
@@ -503,7 +550,7 @@ class Conversation:
             if self.ends == "closes":
                 return b""
             if self.ends == "resets":
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                 return b""
             if self.ends == "waits":
                 time.sleep(1.0)

@@ -15,7 +15,7 @@ from tests.shared.reports import PLANS, fill, make_reports
 from tests.shared.writers import KEY
 
 from reticent.plan import Plan
-from reticent_collector.columns import COLUMNS, segment_text, unix_seconds
+from reticent_collector.columns import COLUMNS, seconds_of, segment_text
 from reticent_collector.results import Results, Selection, problems, write_results
 from reticent_collector.stores import DamagedError, Store, open_store
 
@@ -44,7 +44,7 @@ def files(store: Store) -> dict[str, bytes]:
 def shown(row: dict[str, Any]) -> dict[str, Any]:
     """A row with its times as unix seconds, and nothing in place of not-a-number."""
     plain = {name: None if pandas.isna(cell) else cell for name, cell in row.items()}
-    return plain | {name: unix_seconds(plain[name]) for name in ("start_time", "end_time")}
+    return plain | {name: seconds_of(plain[name]) for name in ("start_time", "end_time")}
 
 
 def test_one_line_reads_what_readers_are_shown(store: Store) -> None:

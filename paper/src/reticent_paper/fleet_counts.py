@@ -195,7 +195,7 @@ def total_of_laplace(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class AskedCounts:
     """
     Per repetition and row (a bucket, or a row of the Hadamard matrix), how many devices answer, and how many
     truly yes.
@@ -212,13 +212,13 @@ def _per_repetition(devices: ArrayLike, repetitions: int) -> Numbers:
     return np.broadcast_to(counts, (repetitions, counts.shape[-1]))
 
 
-def everyone(devices: ArrayLike, repetitions: int) -> Asked:
+def everyone(devices: ArrayLike, repetitions: int) -> AskedCounts:
     """BinFlip, and dBitFlip with d = k: every device answers about every bucket. Nothing is drawn."""
     counts = _per_repetition(devices, repetitions)
-    return Asked(np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape), counts)
+    return AskedCounts(np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape), counts)
 
 
-def subsets(devices: ArrayLike, width: int, repetitions: int, generator: np.random.Generator) -> Asked:
+def subsets(devices: ArrayLike, width: int, repetitions: int, generator: np.random.Generator) -> AskedCounts:
     """
     The paper's dBitFlip: each device draws `width` of the buckets, without replacement (§2.2).
 
@@ -241,12 +241,12 @@ def subsets(devices: ArrayLike, width: int, repetitions: int, generator: np.rand
             waiting[picks, :, bucket:] -= taking
             waiting[picks - 1, :, bucket:] += taking
         waiting[:, :, buckets] += waiting[:, :, bucket]
-    return Asked(reports, yes)
+    return AskedCounts(reports, yes)
 
 
 def by_cohort(
     mechanism: Mechanism, devices: ArrayLike, repetitions: int, generator: np.random.Generator
-) -> Asked:
+) -> AskedCounts:
     """
     Histograms of reticent: each device draws a cohort, which names the rows that its bits speak of.
 
@@ -266,10 +266,10 @@ def by_cohort(
         per_row = generator.multinomial(counts[:, bucket], shares) @ speaks
         reports += per_row
         yes += per_row * truth[:, bucket]
-    return Asked(reports, yes)
+    return AskedCounts(reports, yes)
 
 
-def ones_of(asked: Asked, channel: Channel, generator: np.random.Generator) -> Numbers:
+def ones_of(asked: AskedCounts, channel: Channel, generator: np.random.Generator) -> Numbers:
     """Draw how many of those asked are heard to say 1, flips included, per repetition and row."""
     right = generator.binomial(asked.yes, float(channel.high))
     wrong = generator.binomial(asked.reports - asked.yes, float(channel.low))

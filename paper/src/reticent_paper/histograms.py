@@ -39,7 +39,7 @@ from reticent_paper.claims import (
     Setting,
     judge_points,
 )
-from reticent_paper.fleet_counts import Asked, by_cohort, everyone, named, ones_of, subsets
+from reticent_paper.fleet_counts import AskedCounts, by_cohort, everyone, named, ones_of, subsets
 from reticent_paper.values import Days, generator, in_parallel, stand_ins
 
 ON_USAGE = "§5, Figure 5"
@@ -73,13 +73,13 @@ class Fleet:
     """Devices per bucket in each repetition, and who is asked what: drawn once, and the same for every ε."""
 
     devices: Numbers  #: int64[repetitions, buckets]
-    asked: Mapping[int, Asked]  #: By the number of buckets that a device is asked about, or `A_ROW`
+    asked: Mapping[int, AskedCounts]  #: By the number of buckets that a device is asked about, or `A_ROW`
 
     @classmethod
     def draw(cls, devices: Numbers, seed: int, name: str) -> Fleet:
         """Draw who is asked what, for all methods."""
 
-        def ask(way: int) -> Asked:
+        def ask(way: int) -> AskedCounts:
             source, repetitions = generator(seed, name, f"asked {way}"), len(devices)
             if way in (A_ROW, A_WINDOW):
                 mechanism = HadamardBit(1, EDGES) if way == A_ROW else DBitFlip(1, EDGES, WIDTHS[-1], "paper")

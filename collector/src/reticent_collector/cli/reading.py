@@ -21,7 +21,7 @@ from click.core import ParameterSource
 from reticent.errors import ReticentError
 from reticent_collector.cli import options
 from reticent_collector.cli.output import VerbCommand, as_json, date_and_time, show, table
-from reticent_collector.columns import unix_seconds
+from reticent_collector.columns import seconds_of
 from reticent_collector.counts import ABOUT
 from reticent_collector.figures import Unit
 
@@ -204,7 +204,7 @@ def _figure_and_interval(row: dict[str, Any], number: dict[str, Any]) -> tuple[s
 
 def _when(row: dict[str, Any]) -> str:
     """A period: 2026-11-02, 2026-11-02 to 2026-11-08, 2026-11, or two times."""
-    first, end = (datetime.fromtimestamp(unix_seconds(row[name]), UTC) for name in ("start_time", "end_time"))
+    first, end = (datetime.fromtimestamp(seconds_of(row[name]), UTC) for name in ("start_time", "end_time"))
     if row["every"] == "day":
         return f"{first:%Y-%m-%d}"
     if row["every"] == "month":

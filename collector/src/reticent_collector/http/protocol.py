@@ -68,7 +68,7 @@ STOPPING = ProblemError(503, "busy", "The collector is stopping; try again.", re
 HIGH_WATER = 1 << 14  # bytes of a response in this process from which on the client has to read first
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """What a connection is at; the docstring of this module has the table."""
 
     CONNECTING = auto()
@@ -84,33 +84,43 @@ class State(Enum):
     CLOSED = auto()
 
 
-HEAD, BODY, COMMITTING = State.HEAD, State.BODY, State.COMMITTING  # an attribute of an Enum is slow to find
-ANSWERING, IDLE, ENDING = State.ANSWERING, State.IDLE, State.ENDING
-AT_REST = (State.NEW, State.IDLE)
-ARRIVING = (State.HEAD, State.BODY)
-UNDER_WAY = (State.COMMITTING, State.ANSWERING, State.SENDING, State.FLUSHING)
-UNREAD = (State.SENDING, State.FLUSHING)
+# Looked up once: an attribute of an Enum is slow to find.
+HEAD = ConnectionState.HEAD
+BODY = ConnectionState.BODY
+COMMITTING = ConnectionState.COMMITTING
+ANSWERING = ConnectionState.ANSWERING
+IDLE = ConnectionState.IDLE
+ENDING = ConnectionState.ENDING
+AT_REST = (ConnectionState.NEW, ConnectionState.IDLE)
+ARRIVING = (ConnectionState.HEAD, ConnectionState.BODY)
+UNDER_WAY = (
+    ConnectionState.COMMITTING,
+    ConnectionState.ANSWERING,
+    ConnectionState.SENDING,
+    ConnectionState.FLUSHING,
+)
+UNREAD = (ConnectionState.SENDING, ConnectionState.FLUSHING)
 
 
-def deadline_seconds(limits: Limits) -> dict[State, float]:
+def deadline_seconds(limits: Limits) -> dict[ConnectionState, float]:
     """
     How long a connection may be in each state.
 
-    >>> deadline_seconds(Limits()).keys() == set(State)
+    >>> deadline_seconds(Limits()).keys() == set(ConnectionState)
     True
     """
     return {
-        State.CONNECTING: math.inf,  # the event loop ends a handshake
-        State.NEW: limits.seconds,
-        State.HEAD: limits.seconds,
-        State.BODY: limits.seconds,
-        State.COMMITTING: limits.answering_seconds,
-        State.ANSWERING: limits.answering_seconds,
-        State.SENDING: limits.seconds,
-        State.FLUSHING: limits.seconds,
-        State.IDLE: limits.idle_seconds,
-        State.ENDING: limits.linger_seconds,
-        State.CLOSED: math.inf,
+        ConnectionState.CONNECTING: math.inf,  # the event loop ends a handshake
+        ConnectionState.NEW: limits.seconds,
+        ConnectionState.HEAD: limits.seconds,
+        ConnectionState.BODY: limits.seconds,
+        ConnectionState.COMMITTING: limits.answering_seconds,
+        ConnectionState.ANSWERING: limits.answering_seconds,
+        ConnectionState.SENDING: limits.seconds,
+        ConnectionState.FLUSHING: limits.seconds,
+        ConnectionState.IDLE: limits.idle_seconds,
+        ConnectionState.ENDING: limits.linger_seconds,
+        ConnectionState.CLOSED: math.inf,
     }
 
 
@@ -121,7 +131,7 @@ class CollectorProtocol(asyncio.Protocol):
         self.context = context
         self.loop = loop
         self.transport: Any = None
-        self.state = State.CONNECTING
+        self.state = ConnectionState.CONNECTING
         self.since = loop.time()  # when its deadline began
         self._parser: Any = None
         self._request: Request | None = None  # from its first byte to the last of its response
@@ -137,7 +147,7 @@ class CollectorProtocol(asyncio.Protocol):
         """The application's ingest path; the application has started by the first request."""
         return getattr(self.context.app, "ingest", None)
 
-    def _enter(self, state: State) -> None:
+    def _enter(self, state: ConnectionState) -> None:
         self.state = state
         self.since = self.loop.time()
 
@@ -149,14 +159,14 @@ class CollectorProtocol(asyncio.Protocol):
         transport.set_write_buffer_limits(high=HIGH_WATER, low=0)
         self.writable.set()
         self._parser = httptools.HttpRequestParser(self)
-        self._enter(State.NEW)
+        self._enter(ConnectionState.NEW)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection has ended; a report waiting for its commit is committed all the same."""
         self.context.all.discard(self)
         if self.state is not COMMITTING:  # its bytes are in memory until the commit
             self._release()
-        self._enter(State.CLOSED)
+        self._enter(ConnectionState.CLOSED)
         self._forget()
         self._parser = None  # it knows this connection, too: only a collection of garbage would free them
         self.writable.set()
@@ -390,7 +400,7 @@ class CollectorProtocol(asyncio.Protocol):
 
     def is_answering(self, request: Request) -> bool:
         """Whether the application's response to a request is awaited."""
-        return self._request is request and self.state in (ANSWERING, State.SENDING)
+        return self._request is request and self.state in (ANSWERING, ConnectionState.SENDING)
 
     def is_last(self, request: Request) -> bool:
         """Whether the connection ends with the response to this request."""
@@ -408,7 +418,7 @@ class CollectorProtocol(asyncio.Protocol):
     def end_answer(self, size: int = 0) -> None:
         """The response is written; `size` are bytes of it that are not counted yet."""
         if not self.writable.is_set():
-            self._enter(State.FLUSHING)
+            self._enter(ConnectionState.FLUSHING)
             self._unread = self._bytes_on_their_way()
             if size:
                 self._hold(self.context.responses, size)
@@ -455,7 +465,7 @@ class CollectorProtocol(asyncio.Protocol):
 
     def _refuse(self, problem: ProblemError) -> None:
         """Answer the request with a problem, and end the connection."""
-        if self.state in (ENDING, State.CLOSED):
+        if self.state in (ENDING, ConnectionState.CLOSED):
             return
         if self._request is None:
             self._request = Request()
@@ -501,22 +511,22 @@ class CollectorProtocol(asyncio.Protocol):
         """The client has to read first."""
         self.writable.clear()
         if self.state is ANSWERING:
-            self._enter(State.SENDING)
+            self._enter(ConnectionState.SENDING)
             self._unread = self._bytes_on_their_way()
 
     def resume_writing(self) -> None:
         """The client has read what waited for it."""
         self.writable.set()
-        if self.state is State.SENDING:
+        if self.state is ConnectionState.SENDING:
             self._enter(ANSWERING)
-        elif self.state is State.FLUSHING:
+        elif self.state is ConnectionState.FLUSHING:
             self._end_request()
 
     def end_if_overdue(self, now: float, seconds: float) -> None:
         """See to the deadline of its state, which is so many seconds."""
         if now - self.since <= seconds:
             return
-        if self.state is State.NEW or self.state in ARRIVING:
+        if self.state is ConnectionState.NEW or self.state in ARRIVING:
             self._refuse(ProblemError(408, "timeout"))
         elif self.state in (COMMITTING, ANSWERING):
             self._refuse(ProblemError(503, "unavailable", retry_after=5))
@@ -550,7 +560,7 @@ class CollectorProtocol(asyncio.Protocol):
             # The last response is small, and waits behind others that the client has not read.
             self._request = Request()
             self._request.afterwards = CLOSE
-            self._enter(State.FLUSHING)
+            self._enter(ConnectionState.FLUSHING)
             self._unread = self._bytes_on_their_way()
         else:
             self._enter(ENDING)

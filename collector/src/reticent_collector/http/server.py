@@ -18,7 +18,7 @@ from reticent_collector.http.limits import Limits, ServerContext
 from reticent_collector.http.listening import bind
 from reticent_collector.http.log import log, log_fault, log_queue
 from reticent_collector.http.problems import ProblemError, response_of
-from reticent_collector.http.protocol import CollectorProtocol, State, deadline_seconds
+from reticent_collector.http.protocol import CollectorProtocol, ConnectionState, deadline_seconds
 from reticent_collector.http.requests import ASGI, Message
 
 KEPT_FILES = 64  # files kept from connections: for the store, and for the process itself
@@ -211,7 +211,7 @@ class Server:
         connections = self.context.all
         limits = self.context.limits
         self.context.is_draining = True
-        self._deadlines[State.ENDING] = limits.arriving_seconds
+        self._deadlines[ConnectionState.ENDING] = limits.arriving_seconds
         for connection in list(connections):
             connection.close_if_idle()
         await self._wait(lambda: not connections, limits.arriving_seconds)
@@ -220,7 +220,8 @@ class Server:
         for connection in list(connections):
             connection.refuse_the_rest()
         await self._wait(
-            lambda: not any(one.state is State.COMMITTING for one in connections), limits.answer_seconds
+            lambda: not any(one.state is ConnectionState.COMMITTING for one in connections),
+            limits.answer_seconds,
         )
         await self._wait(lambda: not connections, limits.arriving_seconds)
         for connection in list(connections):

@@ -69,7 +69,7 @@ def certify(plan: Plan, rounds: int | None = None) -> Certificate:
     ... flip = 0.2
     ... ''')
     >>> certificate = certify(plan)
-    >>> certificate.left_out, "Theorem saves_certified" in certificate.text
+    >>> certificate.left_out, "Theorem plan_saves_certified" in certificate.text
     ((), True)
     """
     card = privacy_card(plan, rounds)

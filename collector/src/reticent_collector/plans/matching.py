@@ -96,7 +96,7 @@ def most_matched(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -
     It is loose, and says nothing (1) where bits are many.
 
     >>> [round(most_matched(10**6, marks, {Fraction(1, 5): 10}), 4) for marks in (1, 256)]
-    [0.001, 0.262]
+    [0.001, 0.2621]
     """
     flips = sorted(gamma for gamma, bits in noisy_bits.items() for _ in range(bits))
     open_nats = [math.log(2) - _entropy(float(gamma)) for gamma in flips]
@@ -176,7 +176,7 @@ def tracking_in_words(seen: Tracking) -> str:
     The claim about tracking, for people.
 
     >>> print(tracking_in_words(tracking(20_000, cells=1, noisy_bits={Fraction(1, 5): 20})))
-    Of 20,000 devices that keep their values, one who judges reports one by one finds at most 8.4 % again; one who compares all reports at once finds more, but never above 47.4 %.
+    Of 20,000 devices that keep their values, one who judges reports one by one finds at most 8.4 % again; one who compares all reports at once finds more, but never above 47.3 %.
     """  # noqa: E501
     together = f"finds more, but never above {share(seen.together)}" if seen.together < 1 else "may find all"
     return CLAIMS["tracking"].sentence.format(

@@ -18,7 +18,7 @@ from reticent_collector import columns
 from reticent_collector.stores import RoundInfo
 
 Every = Literal["round", "window", "day", "week", "month"]
-State = Literal["open", "sealed", "damaged"]
+PeriodState = Literal["open", "sealed", "damaged"]
 EVERY: tuple[Every, ...] = get_args(Every)
 SHORTEST: dict[Every, int] = {"day": 86_400, "week": 7 * 86_400, "month": 28 * 86_400}  # seconds, at least
 MOST_ROUNDS_OF_A_DAY = 1440  # a plan with more, for trying things out, is shown by round by default
@@ -44,7 +44,7 @@ class Period:
     last: int
     start: int  #: when it begins, in unix seconds; a day, week or month at midnight UTC
     end: int
-    state: State
+    state: PeriodState
     rounds: tuple[RoundInfo, ...]  #: those with reports, latest first, each with as many as are shown
 
     @property
@@ -137,7 +137,7 @@ def unix_seconds(name: str, text: str) -> int:
     try:
         if text.isascii() and text.isdigit() and len(text) <= 11:
             return int(text)
-        seconds = columns.unix_seconds(text if text.isascii() and len(text) <= 40 else "")
+        seconds = columns.seconds_of(text if text.isascii() and len(text) <= 40 else "")
         datetime.fromtimestamp(seconds, UTC)  # an offset may lead out of the years that there are
         return seconds
     except (ValueError, OverflowError):

@@ -20,8 +20,8 @@ from reticent_collector.estimates import average, difference, shares_of_rows
 from reticent_collector.results.cache import LruCache
 from reticent_collector.results.periods import (
     Period,
+    PeriodState,
     Span,
-    State,
     answered_every,
     check_every,
     span_of,
@@ -142,7 +142,7 @@ class Results:
             return False
         return True
 
-    def _state(self, plan: Plan, first: int, last: int, rounds: Sequence[RoundInfo]) -> State:
+    def _state(self, plan: Plan, first: int, last: int, rounds: Sequence[RoundInfo]) -> PeriodState:
         states = {_state(info) for info in rounds}
         if len(states) == 1 and (first == last or states == {"damaged"}):
             return states.pop()
@@ -348,7 +348,7 @@ class Results:
         return by_metric
 
 
-def _state(info: RoundInfo) -> State:
+def _state(info: RoundInfo) -> PeriodState:
     """For readers a closing round is open: its counts are not final."""
     if info.damage:
         return "damaged"

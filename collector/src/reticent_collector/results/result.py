@@ -31,7 +31,7 @@ from reticent_collector.estimates import (
     cumulative,
 )
 from reticent_collector.estimates.table import subject_row
-from reticent_collector.results.periods import Every, Period, State
+from reticent_collector.results.periods import Every, Period, PeriodState
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Subject:
         return self.period.end
 
     @property
-    def state(self) -> State:
+    def state(self) -> PeriodState:
         """Whether it is "open" (provisional: reports still come in), "sealed" (final) or "damaged"."""
         return self.period.state
 
@@ -153,7 +153,7 @@ class Withheld(Subject):
         return {**Subject.to_dict(self), "unit": self.metric.unit, "reports": None, "reason": self.reason}
 
 
-def reason_of(plan: Plan, state: State) -> str:
+def reason_of(plan: Plan, state: PeriodState) -> str:
     """Why nothing is shown of a round, in the same words for any number of reports that is too small."""
     if state == "damaged":
         return "damaged: see reticent store check"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from reticent.plan import Plan
-from reticent_collector.columns import COLUMNS, segment_text, time_text, unix_seconds
+from reticent_collector.columns import COLUMNS, seconds_of, segment_text, time_text
 from reticent_collector.stores.backend import Key, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
 from reticent_collector.stores.transactions import SqlRow, Transaction
@@ -93,7 +93,7 @@ class SqlTables(ABC):
         rows = self.read(
             "SELECT id, role, hash, label, created_at, revoked_at FROM keys ORDER BY created_at, id"
         )
-        times = [[at if at is None else unix_seconds(at) for at in row[4:]] for row in rows]
+        times = [[at if at is None else seconds_of(at) for at in row[4:]] for row in rows]
         return [Key(*row[:4], *at) for row, at in zip(rows, times, strict=True)]
 
     def revoke_key(self, key_id: str, at: int) -> bool:
@@ -107,7 +107,7 @@ class SqlTables(ABC):
     def written(self, plan: str) -> set[PeriodKey]:
         """The periods of a plan whose rows are all in the table."""
         rows = self.read("SELECT version, every, start_time, end_time FROM periods WHERE plan = ?", plan)
-        return {PeriodKey(plan, *row[:2], *map(unix_seconds, row[2:])) for row in rows}
+        return {PeriodKey(plan, *row[:2], *map(seconds_of, row[2:])) for row in rows}
 
     def put_results(self, period: PeriodKey, rows: Iterable[Mapping[str, object]]) -> None:
         """
@@ -122,7 +122,7 @@ class SqlTables(ABC):
             places = ",".join([f"({','.join('?' * len(names))})"] * len(some))
             insert = f"INSERT INTO results ({','.join(names)}) VALUES {places} ON CONFLICT DO NOTHING"  # noqa: S608
             cells = [  # made before the transaction begins, in which others wait
-                self.as_time(unix_seconds(str(row[name]))) if name in times else row[name]
+                self.as_time(seconds_of(str(row[name]))) if name in times else row[name]
                 for row in some
                 for name in names
             ]
@@ -148,7 +148,7 @@ class SqlTables(ABC):
                 *(period.plan, metric.name, period.every, self.as_time(period.start), period.version),
             )
             for row in (dict(zip(names, cells, strict=True)) for cells in rows):
-                row |= {name: time_text(unix_seconds(row[name])) for name in ("start_time", "end_time")}
+                row |= {name: time_text(seconds_of(row[name])) for name in ("start_time", "end_time")}
                 results.append(row | {"segment": segment_text(json.loads(row["segment"]))})
         return results
 

@@ -22,7 +22,9 @@ class KnownVerb(NamedTuple):
 
 
 VERBS = {
-    "agent": KnownVerb("reticent-otel[agent]", "Answer a plan with the OpenTelemetry metrics of this machine."),
+    "agent": KnownVerb(
+        "reticent-otel[agent]", "Answer a plan with the OpenTelemetry metrics of this machine."
+    ),
     "audit": KnownVerb("reticent-lab", "Test a plan's privacy claim on the real code."),
     "completion": KnownVerb("reticent-collector", "Print the script for completion in a shell."),
     "count": KnownVerb("reticent-lake", "Count the rounds of a lake, or seal them."),
@@ -35,7 +37,9 @@ VERBS = {
     "ingest": KnownVerb("reticent-collector", "Take reports from a file or a pipe."),
     "keys": KnownVerb("reticent-collector", "Create, list or revoke the keys of a collector."),
     "plan": KnownVerb("reticent-collector", "Check, compare, export or certify plans."),
-    "relay": KnownVerb("reticent-collector", "Take reports for a collector elsewhere, and hide their senders."),
+    "relay": KnownVerb(
+        "reticent-collector", "Take reports for a collector elsewhere, and hide their senders."
+    ),
     "rounds": KnownVerb("reticent-collector", "List the rounds of a store, or seal them."),
     "serve": KnownVerb("reticent-collector", "Take reports, seal rounds, show estimates."),
     "simulate": KnownVerb("reticent-lab", "Run a plan on values of your own."),

@@ -37,13 +37,13 @@ from reticent_lab.audit.clients import (
 )
 from reticent_lab.audit.consistency import check_conduct
 from reticent_lab.audit.enumeration import AuditCheck, check_structure, enumerate_plan, worst_pair
-from reticent_lab.audit.exact import Enumerated, Ratio, loss_of_constant, loss_of_switch, loss_of_width
-from reticent_lab.audit.run import Audit, audit, draw, first_round_of
+from reticent_lab.audit.exact import Enumerated, Ratio, exact_loss_of_switch, loss_of_constant, loss_of_width
+from reticent_lab.audit.run import Audit, audit, draw_audit, first_round_of
 from reticent_lab.audit.scenarios import Sample, World, histories
 from reticent_lab.audit.windows import (
     FunctionTable,
-    Law,
     TableDraws,
+    WindowLaw,
     loss_of_laws,
     window_laws,
     windows_are_independent,
@@ -64,12 +64,12 @@ __all__ = [
     "Fault",
     "FunctionTable",
     "HistoryComparison",
-    "Law",
     "Participant",
     "Ratio",
     "Sample",
     "SdkClient",
     "TableDraws",
+    "WindowLaw",
     "World",
     "at_least",
     "attacks_on",
@@ -78,15 +78,15 @@ __all__ = [
     "check_structure",
     "compare_changes",
     "compare_envelopes",
-    "draw",
+    "draw_audit",
     "enumerate_plan",
+    "exact_loss_of_switch",
     "expected_lower",
     "first_round_of",
     "histories",
     "judge",
     "loss_of_constant",
     "loss_of_laws",
-    "loss_of_switch",
     "loss_of_width",
     "noticed_faults",
     "ratio_bounds",

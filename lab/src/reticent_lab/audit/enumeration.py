@@ -18,8 +18,8 @@ from reticent_lab.audit.exact import (
     Enumerated,
     Ratio,
     enumerated,
+    exact_loss_of_switch,
     loss_of_constant,
-    loss_of_switch,
     loss_of_width,
     representatives,
     row_sets,
@@ -259,7 +259,7 @@ def losses_of_metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:
     for length in lengths[1:]:
         before, after = length // 2, length - length // 2
         claims = claim_of_switch(mechanism, flip, before, after)
-        ratios = loss_of_switch(mechanism, flip.threshold, before, after)
+        ratios = exact_loss_of_switch(mechanism, flip.threshold, before, after)
         over = f"all triples of {tried} classes, all sequences of {before} + {after} answers"
         limits = claims.switched_over_constant, claims.constant_over_switched
         for what, limit, ratio in zip(switched_over(length), limits, ratios, strict=True):

@@ -154,7 +154,7 @@ def _bit_ratio(one: int, other: int, turned: int, rounds: int) -> Ratio:
     return worst
 
 
-def loss_of_switch(mechanism: Mechanism, turned: int, before: int, after: int) -> tuple[Ratio, Ratio]:
+def exact_loss_of_switch(mechanism: Mechanism, turned: int, before: int, after: int) -> tuple[Ratio, Ratio]:
     """
     Switched over constant, and constant over switched: the largest ratios.
 

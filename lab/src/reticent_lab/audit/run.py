@@ -335,7 +335,7 @@ _WIDEST = 1.6  # Where bars are cut off, in claims
 
 
 @drawing
-def draw(audit: Audit) -> Figure:
+def draw_audit(audit: Audit) -> Figure:
     """
     Each attack on answer bits: the exact loss, and the estimate between its two bounds, over the claim.
 

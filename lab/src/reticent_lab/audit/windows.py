@@ -25,7 +25,7 @@ from reticent_lab.audit.exact import EVEN, Enumerated, Ratio, enumerated, loss_o
 from reticent_lab.audit.scenarios import Value, as_recorded, resolved
 
 History = tuple[Values, ...]  # What is recorded in each round
-Law = dict[tuple[bytes, ...], Fraction]
+WindowLaw = dict[tuple[bytes, ...], Fraction]
 """The chance of all that is sent: the bytes of each round, or none."""
 
 Outputs = Sequence[tuple[int, bytes]]  # The outputs that an input of the hash may have, each with its weight
@@ -193,7 +193,7 @@ def window_laws(
     histories: Sequence[History],
     draws: Callable[[FunctionTable, str, int | None], SecretDraws] = TableDraws,
     cohorts: int = 2,
-) -> list[Law]:
+) -> list[WindowLaw]:
     """The law of all that a device sends in each of the histories, which begin with a window."""
     moments = [in_range(plan, moment) for history in histories for moment in history]
     table = FunctionTable(_outputs_of(plan, moments, cohorts))
@@ -214,14 +214,14 @@ def window_laws(
 
     laws = []
     for history in histories:
-        law: Law = {}
+        law: WindowLaw = {}
         for messages, weight in table.runs(lambda history=history: sent(history)):  # type: ignore[misc]
             law[messages] = law.get(messages, Fraction(0)) + weight
         laws.append(law)
     return laws
 
 
-def loss_of_laws(laws: Sequence[Law]) -> Ratio:
+def loss_of_laws(laws: Sequence[WindowLaw]) -> Ratio:
     """The largest ratio of an observation's chances, over all pairs of laws."""
     worst = EVEN
     for observation in set().union(*laws):
@@ -231,9 +231,9 @@ def loss_of_laws(laws: Sequence[Law]) -> Ratio:
     return worst
 
 
-def windows_are_independent(law: Law, rounds: int) -> bool:
+def windows_are_independent(law: WindowLaw, rounds: int) -> bool:
     """Whether the law of two windows is exactly the product of its two halves: nothing links them."""
-    halves: tuple[Law, Law] = {}, {}
+    halves: tuple[WindowLaw, WindowLaw] = {}, {}
     for messages, chance in law.items():
         for half, part in zip(halves, (messages[:rounds], messages[rounds:]), strict=True):
             half[part] = half.get(part, Fraction(0)) + chance

@@ -73,9 +73,9 @@ def audit(
     files: list[Path] = []
     if out:
         from reticent_collector.plots import save
-        from reticent_lab.audit import draw
+        from reticent_lab.audit import draw_audit
 
-        files = save(draw(result), out, "audit")
+        files = save(draw_audit(result), out, "audit")
     if as_json:
         output.print_json({**result.to_dict(), "files": [str(file) for file in files]})
     else:

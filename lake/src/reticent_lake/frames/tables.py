@@ -9,7 +9,7 @@ from math import nan
 from typing import Any
 
 from reticent.errors import ParameterError
-from reticent_collector.columns import COLUMNS, SUBJECT, unix_seconds
+from reticent_collector.columns import COLUMNS, SUBJECT, seconds_of
 from reticent_collector.estimates import Estimate, HistogramEstimate
 from reticent_collector.estimates.table import frame_rows
 
@@ -42,7 +42,7 @@ def estimates_from_frame(frame: Any) -> list[Estimated]:
             groups.setdefault(tuple(row[name] for name in SUBJECT), []).append(row)
     return [
         Estimated(
-            plan, int(version), metric, every, unix_seconds(start), unix_seconds(end), state,
+            plan, int(version), metric, every, seconds_of(start), seconds_of(end), state,
             json.loads(segment), int(first), int(last), _estimate(rows),
         )
         for (plan, version, metric, every, start, end, state, segment, first, last), rows in groups.items()

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent_collector.columns import COLUMNS, time_text, unix_seconds
+from reticent_collector.columns import COLUMNS, seconds_of, time_text
 from reticent_collector.stores.backend import Key, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
 from reticent_lake.store.files import Files
@@ -171,7 +171,7 @@ class LakeTables:
             except (pa.ArrowException, ValueError, OSError):
                 continue
             for row in kept:
-                times = {name: time_text(unix_seconds(row[name])) for name in _TIMES}
+                times = {name: time_text(seconds_of(row[name])) for name in _TIMES}
                 known = {"plan": period.plan, "metric": metric, **row, **times}
                 rows.append({column.name: known[column.name] for column in COLUMNS})
         return rows

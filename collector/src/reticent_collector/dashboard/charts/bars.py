@@ -147,7 +147,9 @@ def _whiskers(axis: BucketAxis, levels: Scale, bars: Sequence[Bar]) -> str:
     return "".join(parts)
 
 
-def cumulative(below: CumulativeEstimate, quantiles: Sequence[Quantile], label: str, unit: str) -> Markup:
+def cumulative_chart(
+    below: CumulativeEstimate, quantiles: Sequence[Quantile], label: str, unit: str
+) -> Markup:
     """
     The share of devices at or below each value, in its band, with quantiles read off the band.
 

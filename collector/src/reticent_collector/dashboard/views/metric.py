@@ -415,7 +415,7 @@ def _shares(
         below = result.cumulative
         below = replace(below, edges=tuple(edge / unit.size for edge in below.edges))
         quantiles = [below.quantile(level) for level in QUANTILES]
-        at_or_below = charts.cumulative(below, quantiles, title, unit.name)
+        at_or_below = charts.cumulative_chart(below, quantiles, title, unit.name)
         shown["below"] = at_or_below
         shown["quantiles"] = [_quantile_row(quantile) for quantile in quantiles]
         pictures["below"] = Picture(at_or_below, title)

@@ -103,6 +103,7 @@ def test_what_a_plan_has_of_a_selection() -> None:
     assert not replace(selection, by="channel").has_segments(PLAN)
     assert not replace(selection, segment={"channel": "beta"}).has_segments(PLAN)
     assert selection.tags("macos") == {"os": "macos"}
+    assert replace(selection, by="channel").tags("beta") == {"os": "linux", "channel": "beta"}
     assert replace(selection, by=None).tags("") == {"os": "linux"}
 
 

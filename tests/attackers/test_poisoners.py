@@ -19,6 +19,7 @@ from reticent.mechanisms import hadamard_sign
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_packed
 from reticent_collector.estimates import balance
+from reticent_collector.results import Selection
 from reticent_collector.stores import RoundKey
 from reticent_lab.fleet import SdkFleet
 
@@ -78,11 +79,11 @@ class Poisoned:
             )
         }
         self.worries = self.pages["health"].partition("Needs attention: ")[2].partition("<")[0]
-        (found,) = target.app.results.estimates("poisoned", metric="mean")
+        (found,) = target.app.results.estimates(Selection("poisoned", metric="mean"))
         self.mean = found.estimate
-        (found,) = target.app.results.estimates("poisoned", metric="rows")
+        (found,) = target.app.results.estimates(Selection("poisoned", metric="rows"))
         self.row = found.estimate.buckets[TARGET]
-        (found,) = target.app.results.estimates("poisoned", metric="windows")
+        (found,) = target.app.results.estimates(Selection("poisoned", metric="windows"))
         self.window = found.estimate.buckets[TARGET]
 
 

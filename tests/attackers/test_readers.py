@@ -31,7 +31,7 @@ from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import HistogramCounts, MeanCounts, count_reports
 from reticent_collector.estimates import estimate
 from reticent_collector.http import Collector
-from reticent_collector.results import Results
+from reticent_collector.results import Results, Selection
 from reticent_collector.stores import (
     FEW,
     CountsByTags,
@@ -475,7 +475,7 @@ def test_a_round_that_is_too_small_is_only_words(tmp_path: Path) -> None:
             record = store.layout(key).pack(report(plan, place, ("mac", "other")))
             store.append({key: record})
         store.seal(key)
-        answer = Results(store, lambda: NOW).estimates("watched", by="os", every="round")
+        answer = Results(store, lambda: NOW).estimates(Selection("watched", by="os", every="round"))
         if number == LEAST:
             assert [figure.segment for figure in answer] == [{"os": "mac"}]
         elif number:

@@ -19,7 +19,7 @@ from tests.shared.postgres import PostgresServer
 
 from reticent.plan import Plan
 from reticent_collector.cli.root import reticent as command
-from reticent_collector.results import Results, write_results
+from reticent_collector.results import Results, Selection, write_results
 from reticent_collector.stores import Layout, RoundKey, open_store
 
 ROOT = Path(__file__).parents[2]
@@ -130,7 +130,9 @@ def test_frames(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, Any] = {}
     exec(program, names)  # noqa: S102
     with closing(open_store("sqlite:///reticent.db", readonly=True)) as store:
-        weeks = Results(store, lambda: LATER).estimates("app-usage", "editor_seconds", every="week")
+        weeks = Results(store, lambda: LATER).estimates(
+            Selection("app-usage", "editor_seconds", every="week")
+        )
     shown = names["weeks"][names["weeks"].metric == "editor_seconds"].sort_values("start_time")
     assert shown.value.tolist() == [week.estimate.value for week in reversed(weeks)]
     assert [moment.timestamp() for moment in shown.start_time] == [week.start for week in reversed(weeks)]

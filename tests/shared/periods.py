@@ -10,7 +10,7 @@ import numpy as np
 
 from reticent.plan import Plan
 from reticent_collector.estimates import Estimate, estimate
-from reticent_collector.results import Result, Results
+from reticent_collector.results import Result, Results, Selection
 from reticent_collector.stores import CountsByTags, RoundInfo, RoundKey
 from reticent_lab.fleet import VectorisedFleet
 
@@ -117,13 +117,15 @@ def count_misses(
             by_slice = fleet.counts(number, values_of(devices, (number - MONDAY) // 4))
             counts[number] = {tags: by_metric for (_, tags), by_metric in by_slice.items()}
         results = Results(Counted(plan, counts), lambda: (MONDAY + 400) * 21_600.0)
-        (*_, first) = results.estimates(plan.name, every=every, last=1)
-        for result in results.estimates(plan.name, every=every, since=first.start, until=first.end):
+        (*_, first) = results.estimates(Selection(plan.name, every=every, last=1))
+        for result in results.estimates(
+            Selection(plan.name, every=every, since=first.start, until=first.end)
+        ):
             misses[result.metric.name] += not _holds(result)
             if isinstance(result.estimate, Estimate):
                 error = abs(result.estimate.value - TRUTHS[result.metric.name][0])
                 misses[f"{result.metric.name} by root"] += error > _root_width(result)
-        for change in results.changes(plan.name, every=every, last=1):
+        for change in results.changes(Selection(plan.name, every=every, last=1)):
             misses[f"{change.after.metric.name} alarms"] += change.clear
             if isinstance(change.estimate, Estimate):
                 narrow = hypot(_root_width(change.after), _root_width(change.before))

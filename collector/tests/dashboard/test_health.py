@@ -12,6 +12,7 @@ from collector.tests.dashboard.conftest import FIRST, PLAN, Page, World, fill
 from reticent_collector.dashboard.views.demo import Truth, demo_page
 from reticent_collector.http import Health, KeyTraffic
 from reticent_collector.http.history import History, HistorySlot, merged
+from reticent_collector.results import Selection
 from reticent_lab.fleet import SdkFleet
 
 QUIET = Health("0.1.0", "memory:", 86_400.0, accepted=1000, commit_p99_ms=3.0, queue=1)
@@ -122,7 +123,7 @@ def test_a_truth_above_or_below_its_interval_is_outside(world: World) -> None:
     """Of the demo's page; half of the figures of a round are given a truth that they hold."""
     for far in (-1e9, 1e9):
         truths, held = {}, 0
-        for result in world.results.estimates("app-usage", rounds=[FIRST]):
+        for result in world.results.estimates(Selection("app-usage", rounds=[FIRST])):
             buckets = getattr(result.estimate, "buckets", None)
             held += 0 if buckets else 1
             truths[result.metric.name] = [far] * len(buckets) if buckets else [result.estimate.lower]

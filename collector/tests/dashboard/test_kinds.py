@@ -11,6 +11,7 @@ from collector.tests.dashboard.test_pages import check_figure, check_safe
 
 from reticent_collector.dashboard import labels
 from reticent_collector.dashboard.views import edge_unit
+from reticent_collector.results import Selection
 from reticent_lab.fleet import SdkFleet
 
 PLAN = (Path(__file__).parents[3] / "examples" / "commands.toml").read_text()
@@ -35,7 +36,7 @@ def world(make_world: Callable[..., Any]) -> Any:
 
 def newest(world: Any, metric: str) -> Any:
     """The latest result of a metric."""
-    return world.results.estimates("tool-usage", metric, every="day")[0]
+    return world.results.estimates(Selection("tool-usage", metric, every="day"))[0]
 
 
 def test_a_flag_is_a_percentage(world: Any) -> None:

@@ -19,6 +19,7 @@ from reticent.privacy import CLAIMS
 from reticent.reports import Report
 from reticent_collector.dashboard import labels, login_page
 from reticent_collector.estimates import csv_text, expected_half_width, norm_sub
+from reticent_collector.results import Selection
 from reticent_collector.stores import Layout, RoundKey
 from reticent_lab.fleet import SdkFleet
 
@@ -177,7 +178,7 @@ def test_every_page_says_whom_its_figures_are_about(world: Any, path: str) -> No
 def test_a_mean_on_the_page_is_the_readers(world: Any, confidence: int, every: str) -> None:
     path = f"{METRIC}/editor_seconds?confidence={confidence}&every={every}"
     truth = world.results.estimates(
-        "app-usage", "editor_seconds", last=60, confidence=confidence / 100, every=every
+        Selection("app-usage", "editor_seconds", last=60, confidence=confidence / 100, every=every)
     )
     assert len(truth) == {"round": 11, "day": 4, "week": 1}[every]
     unit, rows = table_of(world.get(path).page)
@@ -190,10 +191,10 @@ def test_a_mean_on_the_page_is_the_readers(world: Any, confidence: int, every: s
 
 
 def test_the_headline_is_the_latest_sealed_period_and_says_how_it_changed(world: Any) -> None:
-    provisional, sealed, *_ = world.results.estimates("app-usage", "editor_seconds", every="day")
+    provisional, sealed, *_ = world.results.estimates(Selection("app-usage", "editor_seconds", every="day"))
     assert (provisional.state, sealed.state) == ("open", "sealed")
     (change,) = world.results.changes(
-        "app-usage", "editor_seconds", every="day", since=sealed.start, until=sealed.start + 1
+        Selection("app-usage", "editor_seconds", every="day", since=sealed.start, until=sealed.start + 1)
     )
     text = world.get(f"{METRIC}/editor_seconds").text
     figure, unit = re.search(r"<strong>([^<]+)</strong> <span class=\"unit\">([^<]*)<", text).groups()  # type: ignore[union-attr]
@@ -210,12 +211,12 @@ def test_the_headline_is_the_latest_sealed_period_and_says_how_it_changed(world:
 
 
 def test_what_the_half_width_is_made_of_and_what_more_devices_would_give(world: Any) -> None:
-    (result,) = world.results.estimates("app-usage", "editor_seconds", rounds=[FIRST + 3])
+    (result,) = world.results.estimates(Selection("app-usage", "editor_seconds", rounds=[FIRST + 3]))
     page = world.get(f"{METRIC}/editor_seconds?every=round&since=2026-09-22&until=2026-09-22").page
     midnight = int(datetime(2026, 9, 23, tzinfo=UTC).timestamp())
-    estimate = world.results.estimates("app-usage", "editor_seconds", every="round", until=midnight)[
-        0
-    ].estimate
+    estimate = world.results.estimates(
+        Selection("app-usage", "editor_seconds", every="round", until=midnight)
+    )[0].estimate
     assert estimate.noise_half_width**2 + estimate.sampling_half_width**2 == pytest.approx(
         estimate.half_width**2
     )
@@ -239,7 +240,7 @@ def test_what_the_half_width_is_made_of_and_what_more_devices_would_give(world: 
 
 def test_segments_are_compared_line_by_line(world: Any) -> None:
     path = f"{METRIC}/editor_seconds?every=round&by=os"
-    truth = world.results.estimates("app-usage", "editor_seconds", last=60, by="os", every="round")
+    truth = world.results.estimates(Selection("app-usage", "editor_seconds", last=60, by="os", every="round"))
     page = world.get(path).page
     lines = [tag for tag in page.all("g") if "data-line" in tag]
     assert [tag["data-line"] for tag in lines] == ["windows", "macos", "linux"] * 2
@@ -258,10 +259,10 @@ def test_segments_are_compared_line_by_line(world: Any) -> None:
 @pytest.mark.parametrize("every", ["round", "day"])
 @pytest.mark.parametrize("metric", ["editor_spread", "starts"])
 def test_a_histogram_on_the_page_is_the_readers(world: Any, metric: str, every: str) -> None:
-    results = world.results.estimates("app-usage", metric, last=60, every=every)
+    results = world.results.estimates(Selection("app-usage", metric, last=60, every=every))
     result = next(result for result in results if result.state == "sealed")
     apart = world.results.estimates(
-        "app-usage", metric, every=every, by="os", since=result.start, until=result.start + 1
+        Selection("app-usage", metric, every=every, by="os", since=result.start, until=result.start + 1)
     )
     page = world.get(f"{METRIC}/{metric}?every={every}&by=os").page
     rows = [row for row in page.rows if re.fullmatch(r"[\d.,]+ to [\d.,]+", row[0])]
@@ -292,7 +293,7 @@ def test_a_median_is_told_by_the_buckets_it_lies_in_and_never_finer(make_world: 
         assert "sharp" not in texts
     few = make_world(world.plan.text)
     few.answer(SdkFleet(few.plan, 120, seed=2), number, {"minutes": [20, 200] * 60})
-    (result,) = few.results.estimates("small", "minutes", every="round")
+    (result,) = few.results.estimates(Selection("small", "minutes", every="round"))
     median = result.cumulative.quantile(0.5)
     buckets = round((median.upper - median.lower) / 60)
     assert buckets > 1
@@ -303,7 +304,7 @@ def test_a_link_names_a_period_by_its_date_and_lasts(world: Any) -> None:
     """Also when the period has left the range that is shown; and where there is none, the page says so."""
     newest, *_, oldest = [
         result
-        for result in world.results.estimates("app-usage", "starts", every="day")
+        for result in world.results.estimates(Selection("app-usage", "starts", every="day"))
         if result.state == "sealed"
     ]
     (link,) = [
@@ -326,7 +327,7 @@ def test_a_link_names_a_period_by_its_date_and_lasts(world: Any) -> None:
 def test_tables_and_charts_are_files_with_the_same_figures(world: Any) -> None:
     table = world.get(f"{METRIC}/editor_spread.csv?every=day&by=os")
     assert table.headers["content-disposition"] == 'attachment; filename="editor_spread.csv"'
-    truth = world.results.estimates("app-usage", "editor_spread", last=60, by="os", every="day")
+    truth = world.results.estimates(Selection("app-usage", "editor_spread", last=60, by="os", every="day"))
     assert table.text == csv_text(truth.rows)
     for view, other in (("raw", "norm-sub"), ("norm-sub", "raw")):  # one kind of bars, as on the page
         shares = world.get(f"{METRIC}/editor_spread.svg?chart=shares&view={view}").text
@@ -364,7 +365,7 @@ def test_the_overview_finds_sorts_and_keeps_what_was_chosen(world: Any) -> None:
     links = [address for address in page.addresses if "/metrics/" in address]
     assert links
     assert all(link.endswith("?confidence=99&every=week") for link in links)
-    (week,) = world.results.periods("app-usage", every="week")
+    (week,) = world.results.periods(Selection("app-usage", every="week"))
     assert labels.period(week.start, week.end, "week") in " ".join(page.texts)
 
 
@@ -548,7 +549,7 @@ def test_links_keep_what_was_chosen(world: Any) -> None:
 def test_a_mean_of_one_tag_is_the_same_on_its_page_and_in_its_file(world: Any) -> None:
     query = "?every=day&segment=os:linux"
     truth = world.results.estimates(
-        "app-usage", "editor_seconds", last=60, every="day", segment={"os": "linux"}
+        Selection("app-usage", "editor_seconds", last=60, every="day", segment={"os": "linux"})
     )
     assert world.get(f"{METRIC}/editor_seconds.csv{query}").text == csv_text(truth.rows)
     page = world.get(f"{METRIC}/editor_seconds{query}").page
@@ -635,7 +636,7 @@ def quick(make_world: Callable[..., Any]) -> Any:
 @pytest.mark.parametrize("metric", ["size", "theme"])
 def test_a_day_with_single_reports_has_a_page(quick: Any, metric: str) -> None:
     page = f"/plans/quick/metrics/{metric}"
-    (result,) = quick.results.estimates("quick", metric, every="day")
+    (result,) = quick.results.estimates(Selection("quick", metric, every="day"))
     assert all(math.isnan(bucket.value) for bucket in result.estimate.buckets)
     text = quick.get(f"{page}?every=day")
     assert text.status == 200

@@ -12,7 +12,7 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent_collector.dashboard import labels
-from reticent_collector.results import LruCache, Period
+from reticent_collector.results import LruCache, Period, Selection
 from reticent_collector.stores import Layout, RoundKey
 from reticent_lab.fleet import SdkFleet
 
@@ -204,7 +204,7 @@ def test_an_even_fleet_hears_nothing_of_it(world: World) -> None:
     for page in ("/health", f"{METRIC}/starts", f"{METRIC}/editor_spread", "/"):
         assert UNEVEN not in world.get(page).text
     for name in ("starts", "editor_spread"):
-        balance = world.results.estimates("app-usage", name, every="round")[1].balance
+        balance = world.results.estimates(Selection("app-usage", name, every="round"))[1].balance
         assert balance is not None
         assert balance.even
         assert 1e-6 <= balance.p_value <= 1

@@ -19,6 +19,7 @@ from reticent.reports import Report, to_ndjson, to_packed
 from reticent_collector.columns import COLUMNS, seconds_of
 from reticent_collector.counts import count_reports
 from reticent_collector.estimates import Estimate, balance, estimate
+from reticent_collector.results import Selection
 
 COUNT = 400
 
@@ -263,7 +264,7 @@ def test_the_python_reader_says_the_same(sent: tuple[Any, list[Report]]) -> None
 
     service, _ = sent
     store = open_store(service.store)
-    found = Results(store).estimates("app-usage", by="channel", confidence=0.9, every="round")
+    found = Results(store).estimates(Selection("app-usage", by="channel", confidence=0.9, every="round"))
     assert isinstance(found[0].estimate, Estimate)
     asked = service.get("/v1/estimates?every=round&plan=app-usage&by=channel&confidence=0.9").json[
         "estimates"

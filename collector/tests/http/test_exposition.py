@@ -11,7 +11,7 @@ from tests.shared.collectors import make_reports
 from reticent.plan import Plan
 from reticent_collector.estimates import Estimate, difference
 from reticent_collector.http import Health, exposition, render_metrics
-from reticent_collector.results import Results
+from reticent_collector.results import Results, Selection
 from reticent_collector.stores import Layout, RoundKey, Store, open_store
 
 PLAN = """
@@ -81,7 +81,7 @@ def by_label(name: str, store: Store, plan: Plan) -> Samples:
     expected: Samples = {}
     results = Results(store)
     for by in (None, "os"):
-        for result in results.estimates(plan.name, last=1, by=by):
+        for result in results.estimates(Selection(plan.name, last=1, by=by)):
             tag = ("os", result.segment["os"]) if by else ("", "")
             mean = isinstance(result.estimate, Estimate)
             for place, number in enumerate((result.estimate,) if mean else result.estimate.buckets):  # type: ignore[union-attr]
@@ -111,7 +111,7 @@ def test_figures_are_those_of_the_newest_sealed_period_with_edges_and_segments(
 def test_a_change_is_the_difference_of_adjacent_periods_of_one_version(store: Store) -> None:
     plan = Plan.from_toml(PLAN)
     fill(store, plan, {100: 300, 101: 400})
-    newest, before = Results(store).estimates(plan.name, "hours")
+    newest, before = Results(store).estimates(Selection(plan.name, "hours"))
     expected = difference(newest.metric, newest.by_round, before.by_round)  # type: ignore[arg-type]
     assert isinstance(expected, Estimate)
     for part in ("value", "lower", "upper"):
@@ -166,8 +166,8 @@ def test_a_day_of_several_rounds_is_pooled_and_compared_as_results_do(store: Sto
     plan = Plan.from_toml(PLAN.replace('round = "1d"', 'round = "6h"'))
     fill(store, plan, dict.fromkeys(range(400, 408), 200))
     results = Results(store)
-    (day,) = results.estimates(plan.name, "hours", last=1)
-    (change,) = results.changes(plan.name, "hours", last=1)
+    (day,) = results.estimates(Selection(plan.name, "hours", last=1))
+    (change,) = results.changes(Selection(plan.name, "hours", last=1))
     assert (day.period.every, len(day.period.rounds)) == ("day", 4)
     for part in ("value", "lower", "upper"):
         where = ("hours", "", "", "", "", "", "")

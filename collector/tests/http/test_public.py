@@ -23,7 +23,7 @@ from reticent_collector import dashboard
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import ABOUT
 from reticent_collector.http import Collector, Readers
-from reticent_collector.results import Results
+from reticent_collector.results import Results, Selection
 from reticent_collector.stores import Layout, RoundKey, create_key, open_store
 
 BROWSER = {"Accept": "text/html,*/*;q=0.8"}
@@ -181,10 +181,10 @@ def test_only_what_is_finished_and_large_enough_is_shown(published: tuple[Any, P
     assert rows["about"] == ABOUT
     wanted = [
         result.to_dict()
-        for result in place.results.estimates("app-usage", metric="minutes", every="day")
+        for result in place.results.estimates(Selection("app-usage", metric="minutes", every="day"))
         if result.state == "sealed"
     ]
-    everything = place.results.estimates("app-usage", metric="minutes", every="day")
+    everything = place.results.estimates(Selection("app-usage", metric="minutes", every="day"))
     assert [result.state for result in everything] == ["open", "sealed", "sealed"]
     assert [row["reports"] for row in wanted] == [60, 60], "two finished days; a round of 10 is in neither"
     assert rows["estimates"] == json.loads(json.dumps(wanted))

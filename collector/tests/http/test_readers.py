@@ -19,7 +19,7 @@ from reticent.plan import Plan
 from reticent.reports import to_json
 from reticent_collector import dashboard
 from reticent_collector.http import Collector, Readers
-from reticent_collector.results import Result, Results
+from reticent_collector.results import Result, Results, Selection
 from reticent_collector.stores import open_store
 
 FIGURES = "/v1/estimates?plan=app-usage&every=round"
@@ -152,7 +152,7 @@ def test_an_answer_has_so_many_numbers_at_most_and_the_rest_can_be_asked_for(
         pages = [
             service.get(f"{FIGURES}&by=os&round={number}").json["estimates"] for number in (now, now - 1)
         ]
-        whole = collector.results.estimates("app-usage", by="os", every="round")
+        whole = collector.results.estimates(Selection("app-usage", by="os", every="round"))
         assert [row["round"] for page in pages for row in page] == [result.round for result in whole]
         picked = quote("os:(few)")
         assert service.get(f"{FIGURES}&segment={picked}").json["estimates"] == []
@@ -161,7 +161,7 @@ def test_an_answer_has_so_many_numbers_at_most_and_the_rest_can_be_asked_for(
 def test_the_bound_is_for_who_sets_one(tools: Any) -> None:
     plan, store = Plan.from_toml(tools.usage()), open_store("memory:")
     store.register(plan)
-    assert Results(store).estimates("app-usage", most=1) == []
+    assert Results(store).estimates(Selection("app-usage", most=1)) == []
     with pytest.raises(ParameterError):
-        Results(store).estimates("app-usage", metric="none", most=1)
+        Results(store).estimates(Selection("app-usage", metric="none", most=1))
     store.close()

@@ -20,7 +20,16 @@ from reticent.reports import Report
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import HistogramCounts, MeanCounts
 from reticent_collector.estimates import Estimate, HistogramEstimate, average, difference, estimate
-from reticent_collector.results import Change, Result, Results, is_clear, span_of, unix_seconds, usual_every
+from reticent_collector.results import (
+    Change,
+    Result,
+    Results,
+    Selection,
+    is_clear,
+    span_of,
+    unix_seconds,
+    usual_every,
+)
 from reticent_collector.stores import Layout, RoundKey, Store, open_store
 
 PLAN = """
@@ -92,7 +101,7 @@ class World:
         return number
 
     def figures(self, metric: str = "used", **asked: Any) -> list[Result]:
-        return self.results.estimates("app", metric, **asked)
+        return self.results.estimates(Selection("app", metric, **asked))
 
 
 @pytest.fixture
@@ -156,7 +165,7 @@ def test_the_usual_period_of_a_plan_and_those_it_does_not_have(
     assert [result.every for result in world.figures()] == [usual]
     for every in refused:
         with pytest.raises(ParameterError, match="every"):
-            world.results.estimates("app", every=every)
+            world.results.estimates(Selection("app", every=every))
     store.close()
 
 
@@ -225,7 +234,7 @@ def test_rounds_outside_of_a_range_are_not_read(world: World, monkeypatch: pytes
     world.figures(since=MONDAY + DAY, until=MONDAY + 2 * DAY)
     assert sorted(read) == numbers[4:8]
     world.figures()
-    world.results.changes("app", "used")
+    world.results.changes(Selection("app", "used"))
     assert sorted(read) == numbers  # each once
 
 
@@ -261,19 +270,19 @@ def test_a_tag_has_the_rounds_in_which_it_has_enough_reports(world: World) -> No
     world.answer(MONDAY + 6 * 3600, 19, 10, os="macos")  # joins linux under (few)
     shown = {result.segment["os"]: [*result.by_round] for result in world.figures(by="os")}
     assert shown == {"linux": [both], "macos": [both], "(few)": [both + 1]}
-    withheld = world.results.estimates("app", "used", by="os", every="round", last=1).withheld
+    withheld = world.results.estimates(Selection("app", "used", by="os", every="round", last=1)).withheld
     assert [figure.segment["os"] for figure in withheld] == ["linux", "macos", "other"]
 
 
 def test_a_day_on_which_no_round_has_enough_is_withheld(world: World) -> None:
     for hours in (0, 6):
         world.answer(MONDAY + hours * 3600, 19, 10)
-    answer = world.results.estimates("app", "used")
+    answer = world.results.estimates(Selection("app", "used"))
     assert list(answer) == []
     (withheld,) = answer.withheld
     assert withheld.to_dict()["reports"] is None
     assert withheld.reason == "no round has 20 reports"
-    assert [period.reports for period in world.results.periods("app")] == [0]
+    assert [period.reports for period in world.results.periods(Selection("app"))] == [0]
 
 
 def test_versions_have_days_of_their_own_and_are_not_compared(world: World) -> None:
@@ -287,7 +296,7 @@ def test_versions_have_days_of_their_own_and_are_not_compared(world: World) -> N
         (1, "2026-11-03", 3),
         (1, "2026-11-02", 3),
     ]
-    assert [change.after.version for change in world.results.changes("app", "used")] == [1]
+    assert [change.after.version for change in world.results.changes(Selection("app", "used"))] == [1]
 
 
 def test_a_damaged_round_is_missing_and_keeps_its_day_open(
@@ -317,7 +326,7 @@ def test_as_many_reports_as_a_figure_needs_are_enough(world: World) -> None:
 def test_a_tag_that_is_not_asked_for_is_not_called_rare(world: World) -> None:
     world.answer(MONDAY, 30, 10)
     world.answer(MONDAY, 30, 10, os="macos")
-    both = world.results.estimates("app", "used", segment={"os": "linux"}, by="os")
+    both = world.results.estimates(Selection("app", "used", segment={"os": "linux"}, by="os"))
     assert ([one.segment for one in both], both.withheld) == ([{"os": "linux"}], [])
 
 
@@ -330,7 +339,7 @@ def test_a_change_compares_rounds_at_the_same_places() -> None:
     for hours, ones in ((0, 600), (12, 700), (18, 50)):
         world.answer(MONDAY + DAY + hours * 3600, 1000, ones)
     world.answer(MONDAY + DAY + 6 * 3600, 1000, 0, seal=False)
-    (change,) = world.results.changes("app", "used")
+    (change,) = world.results.changes(Selection("app", "used"))
     later, earlier = ([MeanCounts(1000, ones) for ones in pair] for pair in ((600, 700), (100, 300)))
     metric = world.plan.by_name["used"]
     assert change.estimate == difference(metric, later, earlier)
@@ -348,7 +357,7 @@ def test_no_period_tells_how_many_reports_a_round_has_that_has_too_few(world: Wo
     for day in (0, 1):
         world.answer(MONDAY + day * DAY, 30, 10)
         world.answer(MONDAY + day * DAY + 6 * 3600, 19, 10)
-    (change,) = world.results.changes("app", "used")
+    (change,) = world.results.changes(Selection("app", "used"))
     for figure in (*world.figures(), change.after, change.before):
         assert [info.reports for info in figure.period.rounds] == [0, 30]
 
@@ -357,7 +366,7 @@ def test_there_is_no_change_after_a_day_without_reports(world: World) -> None:
     world.answer(MONDAY, 30, 10)
     world.answer(MONDAY + 2 * DAY, 30, 10)
     world.answer(MONDAY + 3 * DAY + 6 * 3600, 30, 10)  # the day before has reports, but not on this round
-    assert world.results.changes("app") == []
+    assert world.results.changes(Selection("app")) == []
 
 
 def test_the_words_of_a_change(world: World) -> None:
@@ -365,7 +374,7 @@ def test_the_words_of_a_change(world: World) -> None:
     for day, ones in enumerate((300, 500, 550, 551)):
         for hours in (0, 6, 12, 18):
             world.answer(MONDAY + day * DAY + hours * 3600, 1000, ones)
-    least, small, large = world.results.changes("app", "used")
+    least, small, large = world.results.changes(Selection("app", "used"))
     assert least.words.startswith("0 ± "), "what is rounded to 0 goes neither up nor down"
     contrast = np.tanh(1) * 0.8
     for change, rise, sentence in ((small, 0.05, "no clear change"), (large, 0.2, "clear change")):
@@ -374,14 +383,14 @@ def test_the_words_of_a_change(world: World) -> None:
         assert number.value == pytest.approx(100 * rise / contrast)
         assert change.clear == (sentence == "clear change") == (number.lower > 0)
         assert change.words == f"↑ {number.value:.0f} ± {number.half_width:.0f} seconds: {sentence}"
-    assert world.results.changes("app", "used", last=1) == [least]
-    assert world.results.changes("app", "used", until=MONDAY + 2 * DAY) == [large]
+    assert world.results.changes(Selection("app", "used", last=1)) == [least]
+    assert world.results.changes(Selection("app", "used", until=MONDAY + 2 * DAY)) == [large]
 
 
 def test_the_change_of_a_choice_is_clear_where_any_bucket_is(world: World) -> None:
     world.answer(MONDAY, 3000, 0)
     world.answer(MONDAY + DAY, 3000, 0)
-    (change,) = world.results.changes("app", "theme")
+    (change,) = world.results.changes(Selection("app", "theme"))
     assert isinstance(change.estimate, HistogramEstimate)
     assert isinstance(change.after.counts, HistogramCounts)
     assert (change.clear, change.words) == (
@@ -424,8 +433,8 @@ def test_an_answer_is_made_of_so_many_rounds_at_most(world: World, monkeypatch: 
     monkeypatch.setattr("reticent_collector.results.reader.MOST_ROUNDS_READ", 7)
     for read in (world.results.estimates, world.results.changes):
         with pytest.raises(ParameterError, match="at most 1 periods"):
-            read("app", most=1000)
-        read("app", last=1, most=1000)
+            read(Selection("app", most=1000))
+        read(Selection("app", last=1, most=1000))
     assert len(world.figures(every="week", most=1000)) == 1
 
 

@@ -16,7 +16,7 @@ from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import count_reports
 from reticent_collector.estimates import average, estimates_to_frame
 from reticent_collector.http import Health, render_metrics
-from reticent_collector.results import LruCache, Result, Results
+from reticent_collector.results import LruCache, Result, Results, Selection
 from reticent_collector.stores import Layout, RoundKey, Store, open_store
 from reticent_lab.fleet import SdkFleet
 from reticent_lake.frames import estimates_from_frame
@@ -81,7 +81,7 @@ class World:
         self.store, self.results = store, Results(store, lambda: self.now)
 
     def windows(self, **asked: object) -> list[Result]:
-        return self.results.estimates("weekly", "minutes", **asked)  # type: ignore[arg-type]
+        return self.results.estimates(Selection("weekly", "minutes", **asked))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_period_that_a_plan_does_not_have_is_refused(every: str) -> None:
     store = open_store("memory:")
     store.register(Plan.from_toml(PLAN.replace('kind = "sampled"\nwindow = "7d"', "")))
     with pytest.raises(ParameterError, match="every"):
-        Results(store).estimates("weekly", every=every)
+        Results(store).estimates(Selection("weekly", every=every))
     store.close()
 
 
@@ -185,7 +185,7 @@ def test_the_newest_figures_are_those_of_the_newest_sealed_window(world: World) 
 
 
 def test_a_table_of_windows_reads_back(world: World) -> None:
-    results = world.results.estimates("weekly")
+    results = world.results.estimates(Selection("weekly"))
     back = estimates_from_frame(estimates_to_frame(results))
     assert [(row.metric, row.round, row.to, row.estimate) for row in back] == [
         (result.metric.name, result.round, result.to, result.estimate) for result in results
@@ -233,7 +233,7 @@ def test_a_metric_asked_for_alone_has_the_figures_it_has_among_others() -> None:
         fill(store, Plan.from_toml(text), range(MONDAY, MONDAY + 7))
         for metric in ("minutes", "spread"):
             for by in (None, "os"):
-                together = Results(store).estimates("weekly", by=by, every="window")
-                alone = Results(store).estimates("weekly", metric, by=by, every="window")
+                together = Results(store).estimates(Selection("weekly", by=by, every="window"))
+                alone = Results(store).estimates(Selection("weekly", metric, by=by, every="window"))
                 assert alone == [result for result in together if result.metric.name == metric]
                 assert len(together) >= 2

@@ -24,7 +24,7 @@ from reticent_collector.columns import COLUMNS
 from reticent_collector.dashboard.points import PointReader
 from reticent_collector.estimates import estimates_to_frame
 from reticent_collector.http import Sealer
-from reticent_collector.results import Results, problems, write_results
+from reticent_collector.results import Results, Selection, problems, write_results
 from reticent_collector.stores import FEW, Layout, PeriodKey, RoundKey, Store, open_store, sql_tables, sqlite
 from reticent_lake.frames import estimates_from_frame
 
@@ -131,7 +131,11 @@ def test_the_table_says_what_readers_are_shown(store: Store) -> None:
     assert write_results(store, later) == 0
     results, schema = Results(store, later), estimates_to_frame([]).schema
     for every in ("round", "day", "week", "month"):
-        told = [figure for by in (None, "os") for figure in results.estimates("shop", every=every, by=by)]
+        told = [
+            figure
+            for by in (None, "os")
+            for figure in results.estimates(Selection("shop", every=every, by=by))
+        ]
         kept = [row for key, of_period in table(store).items() if key.every == every for row in of_period]
         assert {row["segment"] for row in kept} == {"{}", '{"os":"windows"}', f'{{"os":"{FEW}"}}'}
         assert min(row["devices"] for row in kept) >= 20
@@ -416,7 +420,7 @@ def test_what_pages_remember_of_a_day_is_all_of_it(in_memory: Store) -> None:
 
     def rounds() -> list[int]:
         plan = Plan.from_toml(PLAN)
-        return [point.rounds for point in reader.points(plan, "minutes", None, 95, every="day")]
+        return [point.rounds for point in reader.points(plan, Selection(plan.name, "minutes", every="day"))]
 
     change(in_memory, "UPDATE counts SET ones = 'x' || ones WHERE round_id = 1 AND metric = 'minutes'")
     assert rounds() == rounds() == [2]
@@ -432,25 +436,25 @@ def test_a_figure_that_lacks_a_damaged_round_is_never_called_final(in_memory: St
     damage = "UPDATE counts SET ones = 'x' || ones WHERE round_id = 6 AND metric = 'minutes'"
     change(in_memory, damage)
     for _ in range(2):
-        later_day, day = Results(in_memory, later).estimates("shop", "minutes", every="day")
+        later_day, day = Results(in_memory, later).estimates(Selection("shop", "minutes", every="day"))
         assert (later_day.state, later_day.rounds_missing, day.state) == ("open", 1, "sealed")
     change(in_memory, damage.replace("'x' || ones", "substr(ones, 2)"))
     again = Store(in_memory.backend)
-    assert Results(again, later).estimates("shop", "minutes", every="day")[0].state == "sealed"
+    assert Results(again, later).estimates(Selection("shop", "minutes", every="day"))[0].state == "sealed"
     change(in_memory, damage)
-    rounds = Results(again, later).estimates("shop", "minutes", rounds=[MONDAY + 5])
+    rounds = Results(again, later).estimates(Selection("shop", "minutes", rounds=[MONDAY + 5]))
     assert (rounds, rounds.withheld) == ([], []), "it has enough reports"
 
 
 def test_a_change_that_lacks_a_damaged_round_is_not_remembered(in_memory: Store) -> None:
     fill(in_memory, range(MONDAY, MONDAY + 8))
     reader = PointReader(Results(in_memory, later))
-    (period, _) = reader.results.periods("shop", every="day")
+    (period, _) = reader.results.periods(Selection("shop", every="day"))
     damage = "UPDATE counts SET ones = 'x' || ones WHERE round_id = 6 AND metric = 'minutes'"
     change(in_memory, damage)
-    assert len(reader.changes(period, "minutes", 95)["minutes"].after.by_round) == 3
+    assert len(reader.changes(period, Selection("shop", "minutes"))["minutes"].after.by_round) == 3
     change(in_memory, damage.replace("'x' || ones", "substr(ones, 2)"))
-    assert len(reader.changes(period, "minutes", 95)["minutes"].after.by_round) == 4
+    assert len(reader.changes(period, Selection("shop", "minutes"))["minutes"].after.by_round) == 4
 
 
 def test_a_round_that_comes_after_its_day_was_written_is_in_it(store: Store) -> None:

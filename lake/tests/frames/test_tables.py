@@ -28,7 +28,7 @@ from reticent_collector.estimates import (
     csv_text,
     estimate,
 )
-from reticent_collector.results import Results
+from reticent_collector.results import Results, Selection
 from reticent_collector.stores import open_store
 from reticent_lake.frames import (
     Estimated,
@@ -155,7 +155,7 @@ def test_results_of_a_store_fit_too(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
     fill(url, plan, make_reports(plan, 200, 9))
     store = open_store(url)
-    results = Results(store).estimates(plan.name, every="round")
+    results = Results(store).estimates(Selection(plan.name, every="round"))
     back = estimates_from_frame(estimates_to_frame(results, "pandas"))
     assert [(estimated.metric, estimated.estimate) for estimated in back] == [
         (result.metric.name, result.estimate) for result in results

@@ -16,7 +16,7 @@ from tests.shared.writers import KEY
 
 from reticent.plan import Plan
 from reticent_collector.columns import COLUMNS, seconds_of, segment_text
-from reticent_collector.results import Results, problems, write_results
+from reticent_collector.results import Results, Selection, problems, write_results
 from reticent_collector.stores import DamagedError, Store, open_store
 
 ROUNDS = (100, 101, 124)
@@ -63,7 +63,7 @@ def test_one_line_reads_what_readers_are_shown(store: Store) -> None:
     expected = {}
     for every in ("round", "day"):
         for by in (None, "os", "channel"):
-            for result in results.estimates("one-of", every=every, by=by, last=99):
+            for result in results.estimates(Selection("one-of", every=every, by=by, last=99)):
                 if result.state == "sealed":
                     numbers = getattr(result.estimate, "buckets", [result.estimate])
                     for place, number in enumerate(numbers):

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from reticent.plan import Plan
     from reticent_collector.http import Client
+    from reticent_collector.results import Selection
     from reticent_collector.stores import Store
 
 MOST_ROUNDS = 10_000
@@ -131,21 +133,34 @@ def estimate(store: str | None, url: str | None, key: str | None, as_json: bool,
     with _source(store, url, key) as source:
         if selection["since"] is not None and last_from is ParameterSource.DEFAULT:
             selection["last"] = None
-        selection = _checked(source, **selection)
-        answer, changes = source.estimates(**selection), source.changes(**selection)
+        asked = _checked(source, **selection)
+        answer = source.estimates(asked)
+        changes = source.changes(asked)
     whole = {"about": ABOUT, **answer, "changes": changes}
-    rows, withheld = answer["estimates"], Counter(row["reason"] for row in answer["withheld"])
-    if not rows:
-        reason = next(iter(withheld), "there are no reports for this selection")
-        advice = []
-        if not withheld:
-            advice.append(NO_REPORTS)
-        elif any(row["state"] == "open" for row in answer["withheld"]):
-            advice.append(LATER)
-        show(as_json, whole, f"No estimates: {reason}.", *advice)
+    withheld = Counter(row["reason"] for row in answer["withheld"])
+    if not answer["estimates"]:
+        show(as_json, whole, *_why_none(answer["withheld"]))
         return
-    interval = f"{selection['confidence']:.0%} interval"
-    shown = table("metric", "when", "segment", "estimate", interval, "change", "reports", "")
+    shown = _estimates_table(answer["estimates"], changes, asked.confidence)
+    left_out = [f"{count:,} withheld: {reason}." for reason, count in withheld.items()]
+    show(as_json, whole, shown, *left_out, ABOUT)
+
+
+def _why_none(withheld: list[dict[str, Any]]) -> list[str]:
+    """Why there is no estimate, and what to do."""
+    if not withheld:
+        return ["No estimates: there are no reports for this selection.", NO_REPORTS]
+    told = [f"No estimates: {withheld[0]['reason']}."]
+    if any(row["state"] == "open" for row in withheld):
+        told.append(LATER)
+    return told
+
+
+def _estimates_table(rows: list[dict[str, Any]], changes: list[dict[str, Any]], confidence: float) -> Table:
+    """A line for each mean or bucket, with its change."""
+    shown = table(
+        "metric", "when", "segment", "estimate", f"{confidence:.0%} interval", "change", "reports", ""
+    )
     changed = {_about(change): change for change in changes}
     for row in rows:
         change = changed.get(_about(row), {})
@@ -153,29 +168,38 @@ def estimate(store: str | None, url: str | None, key: str | None, as_json: bool,
         notes = [] if row["state"] == "sealed" else ["provisional"]
         if row["rounds_missing"]:
             notes.append(f"{row['rounds']:,} of {row['rounds'] + row['rounds_missing']:,} rounds")
-        for place_of, number in enumerate(row.get("buckets", [row])):
-            place = f" {number['label']}" if "label" in number else ""
-            if "bucket_low" in number:
-                place = f" [{number['bucket_low']:g}, {number['bucket_high']:g})"
-            # JSON has no infinity: null is a number without a bound.
-            half_width, lower, upper = (
-                math.inf if number[name] is None else number[name]
-                for name in ("half_width", "lower", "upper")
-            )
-            value = number["value"] or 0.0
-            unit = Unit.of(row["unit"] if row["kind"] == "mean" else "", max(abs(value), half_width))
+        for place, number in enumerate(row.get("buckets", [row])):
+            estimate, interval = _figure_and_interval(row, number)
             shown.add_row(
-                row["metric"] + place,
+                row["metric"] + _bucket(number),
                 _when(row),
                 ", ".join(f"{name}:{tag}" for name, tag in row["segment"].items()),
-                unit.figure(value, half_width) if number["reports"] else "unknown",
-                " to ".join(unit.ends(lower, upper)),
-                changes_of[place_of].get("words", "") if change else "",
+                estimate,
+                interval,
+                changes_of[place].get("words", "") if change else "",
                 f"{number['reports']:,}",
                 ", ".join(notes),
             )
-    left_out = [f"{count:,} withheld: {reason}." for reason, count in withheld.items()]
-    show(as_json, whole, shown, *left_out, ABOUT)
+    return shown
+
+
+def _bucket(number: dict[str, Any]) -> str:
+    """Which bucket or label a number is of; nothing for a mean."""
+    if "bucket_low" in number:
+        return f" [{number['bucket_low']:g}, {number['bucket_high']:g})"
+    return f" {number['label']}" if "label" in number else ""
+
+
+def _figure_and_interval(row: dict[str, Any], number: dict[str, Any]) -> tuple[str, str]:
+    """A number of an estimate with its half width, and its interval."""
+    # JSON has no infinity: null is a number without a bound.
+    half_width, lower, upper = (
+        math.inf if number[name] is None else number[name] for name in ("half_width", "lower", "upper")
+    )
+    value = number["value"] or 0.0
+    unit = Unit.of(row["unit"] if row["kind"] == "mean" else "", max(abs(value), half_width))
+    figure = unit.figure(value, half_width) if number["reports"] else "unknown"
+    return figure, " to ".join(unit.ends(lower, upper))
 
 
 def _when(row: dict[str, Any]) -> str:
@@ -216,16 +240,16 @@ def export(
     if to_output and as_json:
         raise click.UsageError("- is CSV on standard output: reticent estimate --json answers in JSON.")
     with _source(store, url, key) as source:
-        selection = _checked(source, **selection)
+        asked = _checked(source, **selection)
         if to_output:
-            click.echo(source.csv(**selection), nl=False)
+            click.echo(source.csv(asked), nl=False)
             return
         if path.suffix == ".csv":
-            text = source.csv(**selection)
+            text = source.csv(asked)
             path.write_text(text)
             table_rows = [(row["bucket"], row["reports"]) for row in csv.DictReader(io.StringIO(text))]
         else:
-            arrow = source.arrow(**selection)
+            arrow = source.arrow(asked)
             from pyarrow import parquet
 
             parquet.write_table(arrow, path)
@@ -237,9 +261,9 @@ def export(
     show(as_json, {"file": str(path), "estimates": written}, f"{written} estimates written to {path}.")
 
 
-def _checked(source: _Local | _Remote, plan: str | None, **selection: Any) -> dict[str, Any]:
-    """The selection, with the plan if there is one only; raises `ReticentError` for unknown names."""
-    from reticent_collector.results import Results
+def _checked(source: _Local | _Remote, plan: str | None, **selection: Any) -> Selection:
+    """What a command selects, with the plan if there is one only; raises `ReticentError` for unknown names."""
+    from reticent_collector.results import Selection
 
     since, until = selection["since"], selection["until"]
     if since is not None and until is not None and until <= since:
@@ -256,8 +280,9 @@ def _checked(source: _Local | _Remote, plan: str | None, **selection: Any) -> di
     options.check_name("by", selection["by"], segments)
     for name in selection["segment"]:
         options.check_name("segment", name, segments)
-    Results.check(chosen, selection["metric"], selection["segment"], selection["by"], selection["confidence"])
-    return {"plan": chosen.name, **selection}
+    asked = Selection(chosen.name, **selection)
+    asked.check(chosen)
+    return asked
 
 
 @contextmanager
@@ -281,21 +306,21 @@ class _Local:
         self._results = results = Results(store)
         self.plans, self.rounds = results.plans, results.rounds
 
-    def estimates(self, **selection: Any) -> dict[str, list[dict[str, Any]]]:
-        return self._results.estimates(**selection).to_dict()
+    def estimates(self, selection: Selection) -> dict[str, list[dict[str, Any]]]:
+        return self._results.estimates(selection).to_dict()
 
-    def changes(self, **selection: Any) -> list[dict[str, Any]]:
-        return [change.to_dict() for change in self._results.changes(**selection)]
+    def changes(self, selection: Selection) -> list[dict[str, Any]]:
+        return [change.to_dict() for change in self._results.changes(selection)]
 
-    def csv(self, **selection: Any) -> str:
+    def csv(self, selection: Selection) -> str:
         from reticent_collector.estimates import csv_text
 
-        return csv_text(self._results.estimates(**selection).rows)
+        return csv_text(self._results.estimates(selection).rows)
 
-    def arrow(self, **selection: Any) -> Any:
+    def arrow(self, selection: Selection) -> Any:
         from reticent_collector.estimates import estimates_to_frame
 
-        return estimates_to_frame(self._results.estimates(**selection).rows)
+        return estimates_to_frame(self._results.estimates(selection).rows)
 
 
 class _Remote:
@@ -316,39 +341,35 @@ class _Remote:
     def rounds(self, plan: str | None, last: int) -> list[dict[str, Any]]:
         return self._lists("rounds", [("last", str(last)), *([("plan", plan)] if plan else [])])["rounds"]
 
-    def estimates(self, **selection: Any) -> dict[str, list[dict[str, Any]]]:
-        return self._lists("estimates", self._query(**selection), "withheld")
+    def estimates(self, selection: Selection) -> dict[str, list[dict[str, Any]]]:
+        return self._lists("estimates", self._query(selection), "withheld")
 
-    def changes(self, **selection: Any) -> list[dict[str, Any]]:
-        return self._lists("changes", self._query(**selection))["changes"]
+    def changes(self, selection: Selection) -> list[dict[str, Any]]:
+        return self._lists("changes", self._query(selection))["changes"]
 
-    def csv(self, **selection: Any) -> str:
-        return self._body("estimates", [*self._query(**selection), ("format", "csv")]).decode()
+    def csv(self, selection: Selection) -> str:
+        return self._body("estimates", [*self._query(selection), ("format", "csv")]).decode()
 
-    def arrow(self, **selection: Any) -> Any:
+    def arrow(self, selection: Selection) -> Any:
         from pyarrow import ipc
 
-        body = self._body("estimates", [*self._query(**selection), ("format", "arrow")])
+        body = self._body("estimates", [*self._query(selection), ("format", "arrow")])
         try:
             return ipc.open_stream(body).read_all()
         except (ValueError, OSError):
             raise self._unlike_a_collector() from None
 
-    def _query(
-        self, plan: str, last: int | None, segment: dict[str, str], **others: object
-    ) -> list[tuple[str, str]]:
-        if last is None and others["since"] is None:  # with a time, the collector takes all or refuses
-            last = MOST_ROUNDS
-            if len(self.rounds(plan, MOST_ROUNDS)) >= MOST_ROUNDS:
+    def _query(self, selection: Selection) -> list[tuple[str, str]]:
+        if (
+            selection.last is None and selection.since is None
+        ):  # with a time, the collector takes all or refuses
+            if len(self.rounds(selection.plan, MOST_ROUNDS)) >= MOST_ROUNDS:
                 raise ReticentError(
                     f"{self._client.url}: there are more rounds than a collector shows at once.\n"
                     "  Hint: --last N picks the latest"
                 )
-        return [
-            ("plan", plan),
-            *((name, str(value)) for name, value in {"last": last, **others}.items() if value is not None),
-            *(("segment", f"{name}:{tag}") for name, tag in segment.items()),
-        ]
+            selection = replace(selection, last=MOST_ROUNDS)
+        return selection.query()
 
     def _lists(
         self, name: str, query: list[tuple[str, str]], *others: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import wraps
 
 from starlette.requests import Request
@@ -55,18 +56,8 @@ def handlers(
     def table(request: Request) -> Response:
         plan = plan_of(request)
         params = Params.parse(request.query_params)
-        text = csv_text(
-            results.estimates(
-                plan.name,
-                request.path_params["metric"],
-                segment=params.tags_picked,
-                by=params.by or None,
-                confidence=params.confidence / 100,
-                every=params.every,
-                most=MOST_NUMBERS,
-                **params.range,
-            ).rows
-        )
+        selection = replace(params.selection(plan.name, request.path_params["metric"]), most=MOST_NUMBERS)
+        text = csv_text(results.estimates(selection).rows)
         return _file(request, text, "text/csv; charset=utf-8")
 
     def picture(request: Request) -> Response:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypedDict
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
 from reticent.errors import ParameterError, ReticentError
-from reticent_collector.results import EVERY, unix_seconds
+from reticent_collector.results import EVERY, Selection, unix_seconds
 
 CONFIDENCES = (80, 90, 95, 99)
 ROUNDS = (14, 30, 60, 120, 200, 500, 1000)
@@ -17,14 +17,6 @@ MOST_ROUNDS = 1000
 VIEWS = ("raw", "norm-sub")
 SORTS = ("plan", "name", "change", "certainty")
 CHARTS = ("series", "shares", "below")
-
-
-class Between(TypedDict):
-    """The periods that are shown, as `Results.periods` takes them."""
-
-    last: int | None
-    since: int | None
-    until: int | None
 
 
 class NotHereError(ReticentError):
@@ -65,25 +57,20 @@ class Params:
         confidence = whole(query, "confidence", cls().confidence, 99)
         if confidence not in CONFIDENCES:
             raise ParameterError("confidence", f"one of {', '.join(map(str, CONFIDENCES))}", confidence)
-        segment, colon, tag = (query.get("segment") or "").partition(":")
-        if segment and not (colon and tag):
-            raise ParameterError("segment", "a segment and a tag such as os:linux", _short(segment))
-        times = {name: query.get(name) or "" for name in ("since", "until", "at")}
-        for name, text in times.items():
-            if text:
-                unix_seconds(name, text)
         return cls(
             confidence=confidence,
+            segment=_segment(query),
+            since=_time(query, "since"),
+            until=_time(query, "until"),
+            at=_time(query, "at"),
             rounds=whole(query, "rounds", cls().rounds, MOST_ROUNDS),
             every=_one_of(query, "every", EVERY) or None,
             by=_short(query.get("by") or ""),
             tags=tuple(_short(tag) for tag in query.getlist("tag")),
-            segment=(_short(segment), _short(tag)) if segment else None,
             view=_one_of(query, "view", VIEWS) or "raw",
             sort=_one_of(query, "sort", SORTS) or "plan",
             search=_short(query.get("search") or ""),
             chart=_one_of(query, "chart", CHARTS) or "series",
-            **times,
         )
 
     def query(self, **changes: Any) -> str:
@@ -105,31 +92,50 @@ class Params:
         >>> Params(by="os").estimates_address("app-usage", "starts")
         '/v1/estimates?plan=app-usage&metric=starts&confidence=0.95&by=os&last=60'
         """
-        pairs: list[tuple[str, Any]] = [("plan", plan), ("metric", metric)]
-        choices = {"confidence": self.confidence / 100, "every": self.every, "by": self.by, **self.range}
-        pairs += [(name, value) for name, value in choices.items() if value]
-        if self.segment:
-            pairs.append(("segment", ":".join(self.segment)))
-        return f"/v1/estimates?{urlencode(pairs, safe=':')}"
+        return f"/v1/estimates?{urlencode(self.selection(plan, metric).query(), safe=':')}"
 
     @property
     def tags_picked(self) -> dict[str, str]:
         """The tag whose devices figures are about, by its segment; empty for all devices."""
         return dict([self.segment]) if self.segment else {}
 
-    @property
-    def range(self) -> Between:
-        """The periods that are shown; both dates are included."""
+    def selection(self, plan: str, metric: str | None = None) -> Selection:
+        """The figures that are shown of a plan; both dates are included."""
         until = unix_seconds("until", self.until) if self.until else None
         if until is not None and len(self.until) == len("2026-11-01") and not self.until.isdigit():
             until += 86_400
-        since = unix_seconds("since", self.since) if self.since else None
-        return {"last": MOST_ROUNDS if self.since else self.rounds, "since": since, "until": until}
+        return Selection(
+            plan,
+            metric,
+            last=MOST_ROUNDS if self.since else self.rounds,
+            segment=self.tags_picked,
+            by=self.by or None,
+            confidence=self.confidence / 100,
+            every=self.every,
+            since=unix_seconds("since", self.since) if self.since else None,
+            until=until,
+        )
 
     @property
     def round_choices(self) -> list[tuple[int, str]]:
         """How many periods can be shown, (value, text) of each choice, with the number asked for."""
         return [(count, f"last {count:,}") for count in sorted({*ROUNDS, self.rounds})]
+
+
+def _segment(query: QueryParams) -> tuple[str, str] | None:
+    """The segment and the tag in an address; None when not given."""
+    segment, colon, tag = (query.get("segment") or "").partition(":")
+    if segment and not (colon and tag):
+        raise ParameterError("segment", "a segment and a tag such as os:linux", _short(segment))
+    return (_short(segment), _short(tag)) if segment else None
+
+
+def _time(query: QueryParams, name: str) -> str:
+    """A date or time in an address, as it was written; raises `ParameterError` when it is none."""
+    text = query.get(name) or ""
+    if text:
+        unix_seconds(name, text)
+    return text
 
 
 def _one_of(query: QueryParams, name: str, choices: tuple[str, ...]) -> str:

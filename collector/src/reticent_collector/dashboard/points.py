@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from reticent.plan import Metric, Plan, privacy_card
 from reticent_collector.dashboard.params import NotHereError
 from reticent_collector.estimates import Estimate, Quantile, expected_average_half_width, expected_half_width
-from reticent_collector.results import Change, LruCache, Period, Result, Results, Subject
+from reticent_collector.results import Change, LruCache, Period, Result, Results, Selection, Subject
 
 MOST_POINTS = 100_000
 MOST_HISTOGRAMS = 64
@@ -126,32 +126,19 @@ class PointReader:
             raise NotHereError("metric", name, home)
         return plan.by_name[name]
 
-    def points(
-        self,
-        plan: Plan,
-        metric: str | None,
-        last: int | None,
-        confidence: int,
-        by: str | None = None,
-        segment: Mapping[str, str] | None = None,
-        every: str | None = None,
-        since: int | None = None,
-        until: int | None = None,
-    ) -> list[Point]:
+    def points(self, plan: Plan, selection: Selection) -> list[Point]:
         """
-        One point per metric (None: all), period and tag, latest first.
+        One point per metric, period and tag, latest first.
 
         There is none of versions without the segment, or in which a metric of the plan is of another kind.
         """
-        tags = tuple(sorted((segment or {}).items()))
-        self.results.check(plan, metric, dict(tags), by, confidence / 100)
-        asked = {*([by] if by else []), *(name for name, _ in tags)}
+        selection.check(plan)
+        metric = selection.metric
         periods = [
-            period
-            for period in self.results.periods(plan.name, last, every, since, until)
-            if asked <= {segment.name for segment in period.plan.segments}
+            period for period in self.results.periods(selection) if selection.has_segments(period.plan)
         ]
-        keys = [(*_key(period), metric, by, tags, confidence) for period in periods]
+        tags = tuple(sorted(selection.segment.items()))
+        keys = [(*_key(period), metric, selection.by, tags, selection.confidence) for period in periods]
         known = [self._points.get(key) for key in keys]
         if metric is not None:
             unknown = (period for period, points in zip(periods, known, strict=True) if points is None)
@@ -160,8 +147,8 @@ class PointReader:
         for period, key, remembered in zip(periods, keys, known, strict=True):
             of_period = remembered
             if of_period is None:
-                metrics = [one for one in period.plan.metrics if metric in (None, one.name)]
-                results = self.results.results(period, metrics, dict(tags), by, confidence / 100)
+                metrics = selection.metrics(period.plan)
+                results = self.results.results(period, metrics, selection)
                 of_period = tuple(map(Point.of, results))
                 if period.state == "sealed" and self.results.is_readable(period, metrics):
                     self._points.put(key, of_period)
@@ -179,31 +166,28 @@ class PointReader:
         key = (*_key(period), point.metric.name, tags, by, confidence)
         known = self._histograms.get(key)
         if known is None:
-            known = tuple(self.results.results(period, [point.metric], point.segment, by, confidence / 100))
+            selection = Selection(period.plan.name, segment=point.segment, by=by, confidence=confidence / 100)
+            known = tuple(self.results.results(period, [point.metric], selection))
             if period.state == "sealed" and self.results.is_readable(period, [point.metric]):
                 self._histograms.put(key, known)
         return known
 
-    def changes(
-        self,
-        period: Period,
-        metric: str | None,
-        confidence: int,
-        segment: Mapping[str, str] | None = None,
-    ) -> dict[str, Change]:
-        """How metrics changed since the period before this one, by metric."""
-        tags = tuple(sorted((segment or {}).items()))
-        key = (*_key(period), metric, tags, confidence)
+    def changes(self, period: Period, selection: Selection) -> dict[str, Change]:
+        """How the metrics of a selection changed since the period before this one, by metric."""
+        tags = tuple(sorted(selection.segment.items()))
+        key = (*_key(period), selection.metric, tags, selection.confidence)
         known = self._changes.get(key)
         if known is None:
             changes = self.results.changes(
-                period.plan.name,
-                metric,
-                segment=segment,
-                confidence=confidence / 100,
-                every=period.every,
-                since=period.start,
-                until=period.start + 1,
+                Selection(
+                    period.plan.name,
+                    selection.metric,
+                    segment=selection.segment,
+                    confidence=selection.confidence,
+                    every=period.every,
+                    since=period.start,
+                    until=period.start + 1,
+                )
             )
             known = tuple(change for change in changes if change.after.version == period.plan.version)
             states = {side.state for change in known for side in (change.after, change.before)}

@@ -28,7 +28,7 @@ from reticent_collector.dashboard.views import TRENDS, headline, mark, metric_fa
 from reticent_collector.dashboard.views.metric import bars
 from reticent_collector.dashboard.views.plans import claims, not_protected
 from reticent_collector.estimates import HistogramEstimate, csv_text
-from reticent_collector.results import Estimates, LruCache, usual_every
+from reticent_collector.results import Estimates, LruCache, Selection, usual_every
 
 PERIODS = 60  # the latest periods that are shown
 CONFIDENCE = 95
@@ -79,9 +79,7 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
         return plan, reader.metric(plan, request.path_params["metric"], f"/public/{plan.name}")
 
     def finished(plan: Plan, metric: Metric) -> Estimates:
-        found = results.estimates(
-            plan.name, metric.name, last=PERIODS + 4, confidence=CONFIDENCE / 100, every=usual_every(plan)
-        )
+        found = results.estimates(_latest(plan, metric))
         rows = [row for row in found.rows if row.state == "sealed"]
         return Estimates(row for row in rows if row.metric.kind == metric.kind)
 
@@ -213,10 +211,17 @@ def _kept(endpoint: Endpoint, kept: LruCache[tuple[float, Response]]) -> Endpoin
     return answer
 
 
+def _latest(plan: Plan, metric: Metric) -> Selection:
+    """The periods that are shown, and some more, since the newest are not sealed."""
+    return Selection(
+        plan.name, metric.name, last=PERIODS + 4, confidence=CONFIDENCE / 100, every=usual_every(plan)
+    )
+
+
 def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
     """A metric with its sealed points and their chart: means over time, the latest histogram."""
     period = usual_every(plan)
-    points = reader.points(plan, metric.name, PERIODS + 4, CONFIDENCE, every=period)
+    points = reader.points(plan, _latest(plan, metric))
     points = [point for point in points if not point.provisional]
     same = comparable(points, points[0] if points else None)[:PERIODS]
     if not same:

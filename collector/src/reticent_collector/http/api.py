@@ -27,7 +27,7 @@ from reticent_collector.http.log import log_fault
 from reticent_collector.http.openapi import openapi_document
 from reticent_collector.http.problems import CONTENT_TYPE, ProblemError
 from reticent_collector.http.readers import Readers
-from reticent_collector.results import Results, unix_seconds
+from reticent_collector.results import Results, Selection, unix_seconds
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 HEALTH_PATHS = ("/health", "/health.json")
@@ -183,10 +183,8 @@ class Api:
     def _estimates(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), ESTIMATE_PARAMETERS)
         form = query.format(request.headers.get("accept", ""))
-        rounds, selection = query.rounds(), self._selection(query)
-        if rounds and query.last() is None:
-            selection["last"] = None
-        results = self._results.estimates(rounds=rounds, **selection)
+        selection = self._selection(query)
+        results = self._results.estimates(selection)
         if form == "csv":
             return PlainTextResponse(csv_text(results.rows), media_type="text/csv")
         if form == "arrow":
@@ -195,34 +193,36 @@ class Api:
             except MissingPackageError as error:
                 raise ProblemError(406, "not_acceptable", str(error)) from None
             return Response(body, media_type="application/vnd.apache.arrow.stream")
-        return _lists(
-            {**results.to_dict(), "damaged": self._results.damaged(selection["plan"], query.last())}
-        )
+        return _lists({**results.to_dict(), "damaged": self._results.damaged(selection.plan, query.last())})
 
     def _changes(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), CHANGE_PARAMETERS)
-        changes = self._results.changes(**self._selection(query))
+        changes = self._results.changes(self._selection(query))
         return _lists({"about": ABOUT, "changes": [change.to_dict() for change in changes]})
 
-    def _selection(self, query: Query) -> dict[str, Any]:
-        """The parameters that estimates and changes share."""
-        plan, since, until = query.one("plan"), query.time("since"), query.time("until")
+    def _selection(self, query: Query) -> Selection:
+        """What a request for estimates or changes asks for; the latest periods, unless it names some."""
+        rounds = query.rounds()
+        plan = query.one("plan")
+        since = query.time("since")
+        until = query.time("until")
         if plan is None:
             raise ParameterError("plan", "the name of a plan", "nothing")
         if plan not in self._results.plans():
             raise ProblemError(404, "unknown_plan")
-        return {
-            "plan": plan,
-            "metric": query.one("metric"),
-            "last": query.last() or (USUAL_PERIODS if since is None else None),
-            "segment": query.segment(),
-            "by": query.one("by"),
-            "confidence": query.confidence(),
-            "every": query.one("every"),
-            "since": since,
-            "until": until,
-            "most": MOST_NUMBERS,
-        }
+        return Selection(
+            plan,
+            metric=query.one("metric"),
+            rounds=rounds,
+            last=query.last() or (USUAL_PERIODS if since is None and rounds is None else None),
+            segment=query.segment(),
+            by=query.one("by"),
+            confidence=query.confidence(),
+            every=query.one("every"),
+            since=since,
+            until=until,
+            most=MOST_NUMBERS,
+        )
 
     def _rounds(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), {"plan", "last"})

@@ -9,7 +9,7 @@ their number is bounded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import accumulate
 from statistics import median
 from typing import TypeAlias
@@ -23,7 +23,7 @@ from prometheus_client.exposition import choose_encoder
 from reticent.plan import Metric, Plan
 from reticent_collector.estimates import Estimate, HistogramEstimate
 from reticent_collector.http.health import COMMIT_BOUNDS, Health, KeyTraffic
-from reticent_collector.results import LruCache, Period, Result, Results
+from reticent_collector.results import LruCache, Period, Result, Results, Selection
 
 MOST_NUMBERS = 1_000  # means and shares of buckets per plan: six series each
 
@@ -121,7 +121,8 @@ def _figures(results: Results) -> Iterable[Family]:
 
     for name in results.plans():
         # Of these many some are open; what is sealed is newest first.
-        sealed = [one for one in results.periods(name, last=USUAL_PERIODS + 6) if one.state == "sealed"]
+        listed = results.periods(Selection(name, last=USUAL_PERIODS + 6))
+        sealed = [one for one in listed if one.state == "sealed"]
         add("estimate_withheld", [name], bool(sealed) and not sealed[0].reports)
         if sealed:
             add("period_reports", [name], sealed[0].reports)
@@ -157,17 +158,17 @@ def _of_period(results: Results, period: Period) -> Iterator[Sample]:
     asked, left_out = _asked(period.plan)
     yield "estimate_left_out", [period.plan.name], left_out
     for by, metrics in asked.items():
-        for result in results.results(period, metrics, by=by):
+        selection = Selection(
+            period.plan.name, by=by, every=period.every, since=period.start, until=period.end
+        )
+        for result in results.results(period, metrics, selection):
             yield "estimate_reports", _where(result), result.estimate.reports
             yield from _numbers("estimate", result, result.estimate)
         # Where few metrics have room, one by one: changes of all of them would take far longer.
         few = 2 * len(metrics) <= len(period.plan.metrics)
         names = [metric.name for metric in metrics] if few else [None]
-        since, until = period.start, period.end
         for name in names:
-            for change in results.changes(
-                period.plan.name, name, by=by, every=period.every, since=since, until=until
-            ):
+            for change in results.changes(replace(selection, metric=name)):
                 if change.after.period.start == period.start and change.after.metric in metrics:
                     yield from _numbers("change", change.after, change.estimate)
 

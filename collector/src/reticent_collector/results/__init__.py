@@ -1,9 +1,9 @@
 """
 What readers are shown of a store: plans, rounds and estimates, for HTTP, the dashboard and the commands.
 
-Each answer of `Results(store)` about a metric in a `Period` is a `Result`, or `Withheld` where there are too few
-reports. A `Change` is one period less the one before it. `write_results` puts final figures into the table of
-results, for programs that read SQL or Parquet.
+A `Selection` says which figures are asked for. Each answer of `Results(store)` about a metric in a `Period` is a
+`Result`, or `Withheld` where there are too few reports. A `Change` is one period less the one before it.
+`write_results` puts final figures into the table of results, for programs that read SQL or Parquet.
 """
 
 from reticent_collector.results.cache import LruCache
@@ -28,6 +28,7 @@ from reticent_collector.results.result import (
     change_in_words,
     is_clear,
 )
+from reticent_collector.results.selection import Selection
 from reticent_collector.results.writer import problems, write_results
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "PeriodState",
     "Result",
     "Results",
+    "Selection",
     "Subject",
     "Withheld",
     "answered_every",

@@ -8,7 +8,7 @@ other counts leave this module.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -28,6 +28,7 @@ from reticent_collector.results.periods import (
     usual_every,
 )
 from reticent_collector.results.result import Change, Estimates, Result, Withheld, reason_of
+from reticent_collector.results.selection import Selection
 from reticent_collector.stores import (
     FEW,
     CountsByTags,
@@ -91,48 +92,46 @@ class Results:
             reports = reports_of(plan, folded(plan, self._store.shown(info.key)))
         return info._replace(reports=reports)
 
-    def periods(
-        self,
-        plan: str,
-        last: int | None = None,
-        every: str | None = None,
-        since: int | None = None,
-        until: int | None = None,
-    ) -> list[Period]:
+    def periods(self, selection: Selection) -> list[Period]:
         """
-        The periods of a plan that have reports, latest first: at most the `last` ones.
+        The periods of a selection that have reports, latest first: at most the `last` ones.
 
-        `every` is one of `EVERY`; by default `usual_every` of each version. `since` and `until` select the
-        periods that begin at or after the one and before the other, in unix seconds. Versions of a plan have
-        periods of their own. A period is sealed when no report on any of its rounds can come any more, and
-        all are sealed. With a damaged round it stays open, since that may be repaired.
+        Versions of a plan have periods of their own. A period is sealed when no report on any of its rounds can
+        come any more, and all are sealed. With a damaged round it stays open, since that may be repaired.
         """
-        return [self._shown(period) for period in self._listed(plan, last, every, since, until)]
+        return [self._shown(period) for period in self._listed(selection)]
 
     def _shown(self, period: Period) -> Period:
         return replace(period, rounds=tuple(self._round(period.plan, info) for info in period.rounds))
 
-    def _listed(
-        self, plan: str, last: int | None, every: str | None, since: int | None, until: int | None
-    ) -> list[Period]:
+    def _listed(self, selection: Selection) -> list[Period]:
         """The same periods, with all reports of their rounds: not for readers."""
+        plan = selection.plan
+        since = selection.since
+        until = selection.until
         versions = self.versions(plan)
-        chosen = None if every is None else check_every([self.plan(plan), *versions.values()], every)
+        chosen = None
+        if selection.every is not None:
+            chosen = check_every([self.plan(plan), *versions.values()], selection.every)
         kinds = {number: chosen or usual_every(version) for number, version in versions.items()}
         # The number of rounds in the `last` days is not known, and none must be cut: then all rounds are listed.
         bounded = {*kinds.values()} <= {"round"} and since is None and until is None
         rounds_of: dict[tuple[int, Span], list[RoundInfo]] = {}
-        for info in self._store.rounds(plan, last if bounded else None):
+        for info in self._store.rounds(plan, selection.last if bounded else None):
             number = info.key.version
             span = span_of(versions[number], info.key.round, kinds[number])
             if (since is None or span.start >= since) and (until is None or span.start < until):
                 rounds_of.setdefault((number, span), []).append(info)
-        latest = sorted(rounds_of.items(), key=lambda item: (-item[0][1].end, -item[0][0]))[:last]
-        return [
+        latest = sorted(rounds_of.items(), key=lambda item: (-item[0][1].end, -item[0][0]))
+        periods = [
             Period(version, *span, self._state(version, span.first, span.last, rounds), tuple(rounds))
-            for (number, span), rounds in latest
+            for (number, span), rounds in latest[: selection.last]
             for version in [versions[number]]
         ]
+        if selection.rounds is None:
+            return periods
+        wanted = set(selection.rounds)
+        return [one for one in periods if not wanted.isdisjoint(range(one.first, one.last + 1))]
 
     def is_readable(self, period: Period, metrics: Sequence[Metric]) -> bool:
         """Whether the counts of some metrics in all its rounds can be read; some damage is found only then."""
@@ -150,70 +149,32 @@ class Results:
         over = self.clock() >= plan.round(last).closes + SETTLED_SECONDS
         return "sealed" if over and states == {"sealed"} else "open"
 
-    def estimates(
-        self,
-        plan: str,
-        metric: str | None = None,
-        rounds: Sequence[int] | None = None,
-        last: int | None = None,
-        segment: Mapping[str, str] | None = None,
-        by: str | None = None,
-        confidence: float = 0.95,
-        every: str | None = None,
-        since: int | None = None,
-        until: int | None = None,
-        most: int | None = None,
-    ) -> Estimates:
+    def estimates(self, selection: Selection) -> Estimates:
         """
         The estimates of a plan's metrics, latest period first.
 
-        `every`, `last`, `since` and `until` select periods, as for `periods`; `rounds` selects rounds by number,
-        and with `every` their periods. `segment` keeps the devices with these tags; `by` names a segment whose
-        tags are estimated separately, with rare tags together under "(few)". Periods without reports have no
-        estimate. `most` bounds the numbers of an answer, each a mean or the share of a bucket: an answer of
-        several periods that would have more, or is made of more than `MOST_ROUNDS_READ` rounds, is refused
-        before anything is computed.
+        Periods without reports have no estimate. An answer of several periods with more numbers than `most` of
+        the selection, or made of more than `MOST_ROUNDS_READ` rounds, is refused before anything is computed.
         """
-        if every is None and rounds is not None:
-            every = "round"
-        periods = self._listed(plan, last, every, since, until)
-        if rounds is not None:
-            wanted = set(rounds)
-            periods = [one for one in periods if not wanted.isdisjoint(range(one.first, one.last + 1))]
-        asked = self._asked(plan, periods, metric, segment or {}, by, confidence, most)
-        if metric is not None:
-            self.read_ahead([period for period, _ in asked], metric)
+        asked = self._asked(selection)
+        if selection.metric is not None:
+            self.read_ahead([period for period, _ in asked], selection.metric)
         figures: list[Result | Withheld] = []
         for period, metrics in asked:
-            figures += self.figures(self._shown(period), metrics, segment, by, confidence)
+            figures += self.figures(self._shown(period), metrics, selection)
         return Estimates(figures)
 
-    def changes(
-        self,
-        plan: str,
-        metric: str | None = None,
-        last: int | None = None,
-        segment: Mapping[str, str] | None = None,
-        by: str | None = None,
-        confidence: float = 0.95,
-        every: str | None = None,
-        since: int | None = None,
-        until: int | None = None,
-        most: int | None = None,
-    ) -> list[Change]:
+    def changes(self, selection: Selection) -> list[Change]:
         """
         How metrics changed from one period to the next, latest first: see `reticent_collector.results.result`.
 
-        The parameters are those of `estimates`, about the later of two periods. There is no change where the
-        period before has no reports, is of another version, or has no sealed round to compare.
+        The selection is about the later of two periods. There is no change where the period before has no
+        reports, is of another version, or has no sealed round to compare.
         """
-        picked = segment or {}
-        wanted = self._listed(plan, last, every, since, until)
-        asked = self._asked(plan, wanted, metric, picked, by, confidence, most)
-        every_period = self._listed(plan, None, every, None, None)
-        followed_by = {(one.plan.version, one.last + 1): one for one in every_period}
+        asked = self._asked(selection)
+        followed_by = {(one.plan.version, one.last + 1): one for one in self._listed(selection.all_periods)}
         known: dict[tuple[int, int], tuple[Period, Parts]] = {}
-        changes = []
+        changes: list[Change] = []
         for period, metrics in asked:
             earlier = followed_by.get((period.plan.version, period.first))
             if earlier is None:
@@ -221,61 +182,25 @@ class Results:
             for one in (period, earlier):
                 if (one.plan.version, one.first) not in known:
                     final = replace(one, rounds=tuple(info for info in one.rounds if info.state == "sealed"))
-                    readable, parts = self._parts(final, metrics, picked, by)
+                    readable, parts = self._parts(final, metrics, selection)
                     known[one.plan.version, one.first] = self._shown(readable), parts
-            after, later_rounds = known[period.plan.version, period.first]
-            before, earlier_rounds = known[period.plan.version, earlier.first]
-            shift = period.first - earlier.first
-            for (name, tag), later in later_rounds.items():
-                rounds, compared = earlier_rounds.get((name, tag), {}), period.plan.by_name[name]
-                numbers = sorted(number for number in later if number - shift in rounds)
-                if numbers:
-                    tags = {**picked, **({by: tag} if by else {})}
-                    of_later = {number: later[number] for number in numbers}
-                    of_earlier = {number - shift: rounds[number - shift] for number in numbers}
-                    sides = of_later, of_earlier
-                    new, old = (average(compared, side, confidence, period.plan) for side in sides)
-                    changes.append(
-                        Change(
-                            Result(after, compared, tags, of_later, new),
-                            Result(before, compared, tags, of_earlier, old),
-                            difference(compared, *sides, confidence, period.plan),
-                        )
-                    )
+            after = known[period.plan.version, period.first]
+            before = known[period.plan.version, earlier.first]
+            changes += _compared(after, before, selection)
         return changes
 
-    def _asked(
-        self,
-        plan: str,
-        periods: Sequence[Period],
-        metric: str | None,
-        segment: Mapping[str, str],
-        by: str | None,
-        confidence: float,
-        most: int | None,
-    ) -> list[tuple[Period, list[Metric]]]:
+    def _asked(self, selection: Selection) -> list[tuple[Period, list[Metric]]]:
         """The metrics asked for in each period; refuses unknown names, and answers that are too large."""
-        self.check(self.plan(plan), metric, segment, by, confidence)
-        asked: list[tuple[Period, list[Metric]]] = []
-        numbers = 0
-        for period in periods:
-            if not {*segment, *([by] if by else [])} <= {declared.name for declared in period.plan.segments}:
-                continue  # this version of the plan had no such segment
-            metrics = [one for one in period.plan.metrics if metric in (None, one.name)]
-            asked.append((period, metrics))
-            tags = next((len(one.tags) + 1 for one in period.plan.segments if one.name == by), 1)
-            shapes = (one.mechanism for one in metrics)
-            numbers += tags * sum(len(one.points) - 1 if one.kind == "histogram" else 1 for one in shapes)
-        rounds = sum(len(period.rounds) for period, _ in asked)
-        if most is not None and len(asked) > 1 and (numbers > most or rounds > MOST_ROUNDS_READ):
-            share = min(most / max(numbers, 1), MOST_ROUNDS_READ / max(rounds, 1))
-            raise ParameterError(
-                "last",
-                f"at most {max(1, int(len(asked) * share)):,} periods at once of what is asked, with {most:,} "
-                f"numbers from {MOST_ROUNDS_READ:,} rounds in all",
-                f"{len(asked):,}, with {numbers:,} numbers from {rounds:,} rounds",
-                "ask for a part at a time with since and until, for one metric, or without by",
-            )
+        periods = self._listed(selection)
+        selection.check(self.plan(selection.plan))
+        # A version of the plan without the segments that are asked for has no such figures.
+        asked = [
+            (period, selection.metrics(period.plan))
+            for period in periods
+            if selection.has_segments(period.plan)
+        ]
+        if selection.most is not None and len(asked) > 1:
+            _check_size(asked, selection.by, selection.most)
         return asked
 
     def damaged(self, plan: str | None, last: int | None = None) -> list[dict[str, Any]]:
@@ -288,65 +213,60 @@ class Results:
 
     def newest(self, plan: str, confidence: float = 0.95) -> list[Result]:
         """The estimates of a plan's newest sealed round, or window, that has enough reports."""
-        for period in self.periods(plan, 20, answered_every(self.plan(plan))):
+        for period in self.periods(Selection(plan, last=20, every=answered_every(self.plan(plan)))):
             if period.state == "sealed" and period.reports:
-                return list(self.results(period, period.plan.metrics, confidence=confidence))
+                selection = Selection(plan, confidence=confidence)
+                return list(self.results(period, period.plan.metrics, selection))
         return []
 
     def uneven(self, last: int) -> list[Result]:
         """The newest round of each histogram, among the `last` ones, whose rows chance does not explain."""
         newest: dict[tuple[str, str], Result] = {}
-        for period in (
-            period for plan in sorted(self.plans()) for period in self.periods(plan, last, "round")
-        ):
-            metrics = [metric for metric in period.plan.metrics if shares_of_rows(metric)]
-            for result in self.results(period, metrics) if metrics else ():
-                if result.balance is not None and not result.balance.even:
-                    newest.setdefault((result.plan, result.metric.name), result)
+        for plan in sorted(self.plans()):
+            selection = Selection(plan, last=last, every="round")
+            for period in self.periods(selection):
+                metrics = [metric for metric in period.plan.metrics if shares_of_rows(metric)]
+                for result in self.results(period, metrics, selection) if metrics else ():
+                    if result.balance is not None and not result.balance.even:
+                        newest.setdefault((result.plan, result.metric.name), result)
         return list(newest.values())
 
-    def results(
-        self,
-        period: Period,
-        metrics: Sequence[Metric],
-        segment: Mapping[str, str] | None = None,
-        by: str | None = None,
-        confidence: float = 0.95,
-    ) -> list[Result]:
+    def results(self, period: Period, metrics: Sequence[Metric], selection: Selection) -> list[Result]:
         """The estimates of some metrics in one period; none when it is damaged."""
-        return Estimates(self.figures(period, metrics, segment, by, confidence))
+        return Estimates(self.figures(period, metrics, selection))
 
     def figures(
-        self,
-        period: Period,
-        metrics: Sequence[Metric],
-        segment: Mapping[str, str] | None = None,
-        by: str | None = None,
-        confidence: float = 0.95,
+        self, period: Period, metrics: Sequence[Metric], selection: Selection
     ) -> Iterator[Result | Withheld]:
-        """The estimates of some metrics in one period, and the withheld figures."""
-        plan, picked = period.plan, segment or {}
-        period, parts = self._parts(period, metrics, picked, by)
+        """
+        The estimates of some metrics in one period, and the withheld figures.
+
+        Of the selection only its segment, tags and confidence matter here.
+        """
+        plan = period.plan
+        by = selection.by
+        period, parts = self._parts(period, metrics, selection)
         tags_of = {segment.name: (*segment.tags, FEW) for segment in plan.segments}
+        listed: Iterable[str] = [""]
+        if by:
+            listed = [tag for tag in tags_of[by] if selection.segment.get(by, tag) == tag]
         readable = period.state != "damaged"
         sealed = {info.key.round for info in period.rounds if info.state == "sealed"}
         for metric in metrics:
-            for tag in (tag for tag in tags_of[by] if picked.get(by, tag) == tag) if by else ("",):
-                tags = {**picked, **({by: tag} if by else {})}
+            for tag in listed:
+                tags = selection.tags(tag)
                 by_round = dict(sorted(parts.get((metric.name, tag), {}).items()))
                 # An open round may have only a few reports yet, and the round with the fewest determines the
                 # interval of an average. The counts of a window of sampled answers simply add up.
                 if not plan.answers.sampled and not sealed.isdisjoint(by_round):
                     by_round = {number: counts for number, counts in by_round.items() if number in sealed}
                 if by_round:
-                    figure = average(metric, by_round, confidence, plan)
+                    figure = average(metric, by_round, selection.confidence, plan)
                     yield Result(period, metric, tags, by_round, figure)
                 elif readable and tag != FEW and plan.min_reports > 1:
                     yield Withheld(period, metric, tags)
 
-    def _parts(
-        self, period: Period, metrics: Sequence[Metric], segment: Mapping[str, str], by: str | None
-    ) -> tuple[Period, Parts]:
+    def _parts(self, period: Period, metrics: Sequence[Metric], selection: Selection) -> tuple[Period, Parts]:
         """
         The counts of each round that a figure is made of, by metric and tag of segment `by`.
 
@@ -369,13 +289,13 @@ class Results:
                 continue
             for tags, by_metric in groups.items():
                 named = dict(zip(names, tags, strict=True))
-                if any(named[name] != tag for name, tag in segment.items()):
+                if any(named[name] != tag for name, tag in selection.segment.items()):
                     continue
                 for metric in metrics:
                     counts = by_metric.get(metric.name)
                     if counts is None or not counts.devices:
                         continue
-                    rounds = parts.setdefault((metric.name, named[by] if by else ""), {})
+                    rounds = parts.setdefault((metric.name, named[selection.by] if selection.by else ""), {})
                     known = rounds.get(info.key.round)
                     rounds[info.key.round] = counts if known is None else known + counts
         return period, parts
@@ -427,27 +347,54 @@ class Results:
             self._counts.put((key, name), by_metric[name], 1 + weight)
         return by_metric
 
-    @staticmethod
-    def check(
-        plan: Plan, metric: str | None, segment: Mapping[str, str], by: str | None, confidence: float
-    ) -> None:
-        """Raise `ParameterError` for a metric, segment or tag that the plan does not have."""
-        if metric is not None and metric not in plan.by_name:
-            raise ParameterError("metric", f"one of {', '.join(plan.by_name)}", metric)
-        tags_of = {segment.name: segment.tags for segment in plan.segments}
-        for name, tag in segment.items():
-            if name not in tags_of:
-                raise ParameterError("segment", f"one of {', '.join(tags_of) or '(none declared)'}", name)
-            if tag not in (*tags_of[name], FEW):
-                raise ParameterError(f"segment {name}", f"one of {', '.join(tags_of[name])}", tag)
-        if by is not None and by not in tags_of:
-            raise ParameterError("by", f"one of {', '.join(tags_of) or '(none declared)'}", by)
-        if not 0 < confidence < 1:
-            raise ParameterError("confidence", "a number between 0 and 1, both excluded", confidence)
-
 
 def _state(info: RoundInfo) -> PeriodState:
     """For readers a closing round is open: its counts are not final."""
     if info.damage:
         return "damaged"
     return "sealed" if info.state == "sealed" else "open"
+
+
+def _compared(
+    after: tuple[Period, Parts], before: tuple[Period, Parts], selection: Selection
+) -> Iterator[Change]:
+    """The changes between two periods in a row, each of the rounds that both have."""
+    period, later_parts = after
+    earlier, earlier_parts = before
+    confidence = selection.confidence
+    shift = period.first - earlier.first
+    for (name, tag), later in later_parts.items():
+        rounds = earlier_parts.get((name, tag), {})
+        numbers = sorted(number for number in later if number - shift in rounds)
+        if not numbers:
+            continue
+        metric = period.plan.by_name[name]
+        tags = selection.tags(tag)
+        of_later = {number: later[number] for number in numbers}
+        of_earlier = {number - shift: rounds[number - shift] for number in numbers}
+        new = average(metric, of_later, confidence, period.plan)
+        old = average(metric, of_earlier, confidence, period.plan)
+        yield Change(
+            Result(period, metric, tags, of_later, new),
+            Result(earlier, metric, tags, of_earlier, old),
+            difference(metric, of_later, of_earlier, confidence, period.plan),
+        )
+
+
+def _check_size(asked: Sequence[tuple[Period, Sequence[Metric]]], by: str | None, most: int) -> None:
+    """Raise `ParameterError` for an answer of too many numbers or rounds."""
+    numbers = 0
+    for period, metrics in asked:
+        tags = next((len(one.tags) + 1 for one in period.plan.segments if one.name == by), 1)
+        shapes = (one.mechanism for one in metrics)
+        numbers += tags * sum(len(one.points) - 1 if one.kind == "histogram" else 1 for one in shapes)
+    rounds = sum(len(period.rounds) for period, _ in asked)
+    if numbers > most or rounds > MOST_ROUNDS_READ:
+        share = min(most / max(numbers, 1), MOST_ROUNDS_READ / max(rounds, 1))
+        raise ParameterError(
+            "last",
+            f"at most {max(1, int(len(asked) * share)):,} periods at once of what is asked, with {most:,} "
+            f"numbers from {MOST_ROUNDS_READ:,} rounds in all",
+            f"{len(asked):,}, with {numbers:,} numbers from {rounds:,} rounds",
+            "ask for a part at a time with since and until, for one metric, or without by",
+        )

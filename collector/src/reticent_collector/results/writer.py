@@ -25,6 +25,7 @@ from reticent_collector.estimates.table import table_rows
 from reticent_collector.results.periods import EVERY, Period
 from reticent_collector.results.reader import Results
 from reticent_collector.results.result import Result
+from reticent_collector.results.selection import Selection
 from reticent_collector.stores import PeriodKey, ResultsTable, RoundKey, Store
 
 CONFIDENCE = 0.95
@@ -116,7 +117,7 @@ def _finished(results: Results, plan: str) -> Iterator[tuple[PeriodKey, Period]]
     """The periods of a plan that are final, oldest first, rounds before days."""
     for every in EVERY:
         with suppress(ParameterError):  # the plan has no such periods
-            for period in reversed(results.periods(plan, every=every)):
+            for period in reversed(results.periods(Selection(plan, every=every))):
                 # A version whose rounds are longer than a day has rounds in place of days.
                 if period.state == "sealed" and period.every == every:
                     version = period.plan.version
@@ -135,7 +136,8 @@ def _is_damaged(results: Results, key: PeriodKey) -> bool:
 def _rows(results: Results, period: Period) -> Iterator[dict[str, Any]]:
     """The rows of a period: the whole fleet, then each segment's tags."""
     for by in (None, *(segment.name for segment in period.plan.segments)):
-        figures = results.figures(period, period.plan.metrics, by=by, confidence=CONFIDENCE)
+        selection = Selection(period.plan.name, by=by, confidence=CONFIDENCE)
+        figures = results.figures(period, period.plan.metrics, selection)
         yield from table_rows(figure for figure in figures if isinstance(figure, Result))
 
 

@@ -10,7 +10,7 @@ from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.points import Point
 from reticent_collector.dashboard.views import View, headline, mark, unit_of
 from reticent_collector.estimates import Estimate, HistogramEstimate, Unit
-from reticent_collector.results import Result, Results
+from reticent_collector.results import Result, Results, Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def demo_page(results: Results, truths: Sequence[Truth]) -> View:
     true_of = {truth.round: truth.of for truth in truths}
     rows: list[tuple[Result, Sequence[float], Sequence[Estimate]]] = []
     if true_of:
-        for result in results.estimates(plan.name, rounds=list(true_of)):
+        for result in results.estimates(Selection(plan.name, rounds=list(true_of))):
             estimate = result.estimate
             numbers = estimate.buckets if isinstance(estimate, HistogramEstimate) else (estimate,)
             rows.append((result, true_of[result.round][result.metric.name], numbers))

@@ -30,6 +30,7 @@ from reticent_collector.estimates import Estimate, HistogramEstimate, Quantile, 
 from reticent_collector.results import (
     Change,
     Result,
+    Selection,
     change_in_words,
     everies,
     is_clear,
@@ -69,25 +70,14 @@ class _Asked:
         """The time that a histogram is wanted of; None: the latest."""
         return unix_seconds("at", self.params.at) if self.params.at and not self.is_mean else None
 
-    def read(
-        self,
-        by: str | None = None,
-        last: int | None = None,
-        since: int | None = None,
-        until: int | None = None,
-    ) -> list[Point]:
-        """The points of some periods, latest first."""
-        return self.reader.points(
-            self.plan,
-            self.metric.name,
-            last,
-            self.params.confidence,
-            by,
-            self.params.tags_picked,
-            self.params.every,
-            since,
-            until,
-        )
+    @property
+    def selection(self) -> Selection:
+        """The figures that are shown, by tag where tags are compared."""
+        return self.params.selection(self.plan.name, self.metric.name)
+
+    def read(self, **changes: Any) -> list[Point]:
+        """The points of the whole fleet, or of the one tag that is chosen, latest first; some choices changed."""
+        return self.reader.points(self.plan, replace(self.selection, **{"by": None, **changes}))
 
 
 def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params) -> View:
@@ -97,7 +87,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
     same = comparable(points, chosen or latest(points))
     change: Change | None = None
     if chosen:
-        changes = reader.changes(chosen.period, metric.name, params.confidence, params.tags_picked)
+        changes = reader.changes(chosen.period, asked.selection)
         change = changes.get(metric.name)
     shown = {
         "plan": plan,
@@ -143,11 +133,11 @@ Parts = tuple[dict[str, Any], dict[str, Picture]]  # what is shown, and the char
 
 def _points(asked: _Asked) -> tuple[list[Point], Point | None]:
     """The points that are shown, latest first, and the one that the headline is about."""
-    between = asked.params.range
+    last = asked.selection.last
     if asked.is_mean and asked.params.by:
         # Lines are drawn of tags; the whole fleet is in the headline and the table.
-        between["last"] = min(MOST_ROWS, between["last"] or MOST_ROWS)
-    points = asked.read(**between)
+        last = min(MOST_ROWS, last or MOST_ROWS)
+    points = asked.read(last=last)
     at = asked.at
     if at is None:
         return points, latest(points)
@@ -155,9 +145,9 @@ def _points(asked: _Asked) -> tuple[list[Point], Point | None]:
     if chosen is None:
         # It left the range that is shown: then that range ends with it.
         longest = asked.plan.round_seconds * max(1, asked.plan.answers.window) + 31 * 86_400
-        earlier = _holding(asked.read(since=at - longest, until=at + 1), at)
+        earlier = _holding(asked.read(last=None, since=at - longest, until=at + 1), at)
         if earlier:
-            points = asked.read(last=asked.params.rounds, until=earlier.start + 1)
+            points = asked.read(last=asked.params.rounds, since=None, until=earlier.start + 1)
             chosen = _holding(points, at)
     return points, chosen
 
@@ -217,7 +207,7 @@ def _points_by_tag(asked: _Asked, like: Point | None) -> dict[str, list[Point]]:
     by_tag: dict[str, list[Point]] = {}
     by = asked.params.by
     if by:
-        for point in comparable(asked.read(by, **asked.params.range), like):
+        for point in comparable(asked.read(by=by), like):
             by_tag.setdefault(point.segment[by], []).append(point)
     return by_tag
 
@@ -345,9 +335,7 @@ def _results_by_tag(asked: _Asked, chosen: Point | None) -> dict[str, Result]:
     by = asked.params.by
     if not by:
         return {}
-    asked.reader.results.check(
-        asked.plan, asked.metric.name, asked.params.tags_picked, by, asked.params.confidence / 100
-    )
+    asked.selection.check(asked.plan)
     if not chosen or by not in {declared.name for declared in chosen.period.plan.segments}:
         return {}
     apart = asked.reader.histograms(chosen, asked.params.confidence, by)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
@@ -37,46 +38,8 @@ SORTS = {
 def overview(reader: PointReader, params: Params) -> View:
     """All plans, with the latest estimate of each metric."""
     now = reader.results.clock()
-    shown = []
     plans = sorted(reader.results.plans().items())
-    for _, plan in plans:
-        every = params.every if params.every in everies(plan) else usual_every(plan)
-        rounds = reader.results.rounds(plan.name, ROUNDS)
-        by_metric: dict[str, list[Point]] = {metric.name: [] for metric in plan.metrics}
-        between = params.range
-        if not params.since:
-            between["last"] = PERIODS
-        for point in reader.points(plan, None, confidence=params.confidence, every=every, **between):
-            by_metric[point.metric.name].append(point)
-        newest = latest([point for points in by_metric.values() for point in points])
-        changes = reader.changes(newest.period, None, params.confidence) if newest else {}
-        rows = [
-            _row(reader, plan, metric, by_metric[metric.name], changes.get(metric.name), params)
-            for metric in plan.metrics
-            if params.search.lower() in f"{metric.name} {metric.description}".lower()
-        ]
-        if params.sort == "name":
-            rows.sort(key=lambda row: row["metric"].name)
-        elif params.sort == "change":
-            rows.sort(key=lambda row: not (row["change"] or {}).get("is_clear", False))
-        elif params.sort == "certainty":
-            rows.sort(key=lambda row: row["headline"]["certainty"].dots if row["headline"] else -1)
-        open_rounds = [info for info in rounds if info["state"] != "sealed"]
-        problems = hints(plan, rounds, now)
-        shown.append(
-            {
-                "plan": plan,
-                "every": every,
-                "round": labels.duration(plan.round_seconds),
-                "window": labels.duration(plan.answers.window * plan.round_seconds),
-                "newest": newest and labels.clock(newest.start, newest.end, newest.every),
-                "last_sealed": last_sealed(rounds)[0],
-                "open_rounds": len(open_rounds),
-                "open_reports": f"{sum(info['reports'] or 0 for info in open_rounds):,}",
-                "hints": problems,
-                "metrics": rows,
-            }
-        )
+    shown = [_plan(reader, plan, params, now) for _, plan in plans]
     choices = {choice: None for _, plan in plans for choice in everies(plan)}
     minute = int(now) // 60 * 60
     return View(
@@ -94,6 +57,49 @@ def overview(reader: PointReader, params: Params) -> View:
         data="/v1/plans",
         refresh=30 if any(one["open_rounds"] for one in shown) else 120,
     )
+
+
+def _plan(reader: PointReader, plan: Plan, params: Params, now: float) -> dict[str, Any]:
+    """What is shown of a plan."""
+    every = params.every if params.every in everies(plan) else usual_every(plan)
+    rounds = reader.results.rounds(plan.name, ROUNDS)
+    chosen = params.selection(plan.name)
+    last = chosen.last if params.since else PERIODS
+    selection = replace(chosen, every=every, last=last, segment={}, by=None)
+    by_metric: dict[str, list[Point]] = {metric.name: [] for metric in plan.metrics}
+    for point in reader.points(plan, selection):
+        by_metric[point.metric.name].append(point)
+    newest = latest([point for points in by_metric.values() for point in points])
+    changes = reader.changes(newest.period, selection) if newest else {}
+    rows = [
+        _row(reader, plan, metric, by_metric[metric.name], changes.get(metric.name), params)
+        for metric in plan.metrics
+        if params.search.lower() in f"{metric.name} {metric.description}".lower()
+    ]
+    open_rounds = [info for info in rounds if info["state"] != "sealed"]
+    return {
+        "plan": plan,
+        "every": every,
+        "round": labels.duration(plan.round_seconds),
+        "window": labels.duration(plan.answers.window * plan.round_seconds),
+        "newest": newest and labels.clock(newest.start, newest.end, newest.every),
+        "last_sealed": last_sealed(rounds)[0],
+        "open_rounds": len(open_rounds),
+        "open_reports": f"{sum(info['reports'] or 0 for info in open_rounds):,}",
+        "hints": hints(plan, rounds, now),
+        "metrics": _in_order(rows, params.sort),
+    }
+
+
+def _in_order(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
+    """The rows of a plan's metrics in one of the orders `SORTS`."""
+    if sort == "name":
+        return sorted(rows, key=lambda row: row["metric"].name)
+    if sort == "change":
+        return sorted(rows, key=lambda row: not (row["change"] or {}).get("is_clear", False))
+    if sort == "certainty":
+        return sorted(rows, key=lambda row: row["headline"]["certainty"].dots if row["headline"] else -1)
+    return rows
 
 
 def _row(

@@ -18,7 +18,7 @@ from reticent_collector.dashboard.points import PointReader, card_of
 from reticent_collector.dashboard.views import View
 from reticent_collector.dashboard.views.what_if import what_if
 from reticent_collector.plans import lint, plan_tracking, tracking_in_words
-from reticent_collector.results import answered_every
+from reticent_collector.results import Selection, answered_every
 
 FLEET = 100_000  # devices, before the first report
 
@@ -117,7 +117,8 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
     versions = list(reader.results.versions(plan.name))
     warnings = lint(plan, today=datetime.fromtimestamp(now, UTC).date())
     problems = hints(plan, rounds, now)
-    periods = reader.results.periods(plan.name, params.rounds, answered_every(plan))  # a report in each
+    answered = Selection(plan.name, last=params.rounds, every=answered_every(plan))  # a report in each
+    periods = reader.results.periods(answered)
     fleet = max((period.reports for period in periods), default=0) or FLEET
     matched = plan_tracking(plan, fleet)
     return View(

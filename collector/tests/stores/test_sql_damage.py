@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.shared.collectors import BARE, in_thread, make_reports, usage
+from tests.shared.collectors import in_thread, make_reports, usage
+from tests.shared.plans import BARE
 
 from reticent.errors import StoreError
 from reticent.plan import Plan

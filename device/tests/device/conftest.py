@@ -7,33 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, OPENED_FILES, Make, Query
+from tests.shared.devices import HERE, Make, Query
+from tests.shared.plans import GROUPED
 
 from reticent.device import Device, Policy
 from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
-
-PLAN = (
-    HEAD
-    + EDITOR_SECONDS
-    + """
-[metrics.browser_seconds]
-kind = "mean"
-max_value = 21600
-epsilon = 0.5
-"""
-    + EDITOR_HOURS
-    + OPENED_FILES
-    + """flip = 0.1
-
-[groups.apps]
-metrics = ["editor_seconds", "browser_seconds"]
-max_total = 21600
-
-[segments]
-os = ["windows", "linux"]
-"""
-)
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +32,7 @@ def tmp_path() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def plan_text() -> str:
-    return PLAN
+    return GROUPED
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.javascript.test_processes import run
 from tests.javascript.test_units import HEAD, METRIC
-from tests.shared.browsers import chromium, needs_chromium
+from tests.shared.browsers import needs_chromium
 from tests.shared.collectors import in_thread, make_keys
 from tests.shared.plans import COMMAND, CRASHED
 
@@ -57,12 +57,6 @@ def origin() -> Iterator[str]:
     server.shutdown()
     server.server_close()
     thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.shared.browsers import chromium, needs_chromium
+from tests.shared.browsers import needs_chromium
 from tests.shared.plans import CLEAR
 
 from reticent_lab.fleet import SdkFleet
@@ -35,12 +35,6 @@ OVERLAPS = """
 """
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 class Visitor:

@@ -44,5 +44,12 @@ def bench(url: str, opened: Callable[[str], Store]) -> Bench:
 
 
 @pytest.fixture
+def store(bench: Bench) -> Store:
+    """The store of the bench."""
+    assert isinstance(bench.store, Store)
+    return bench.store
+
+
+@pytest.fixture
 def plan() -> Plan:
     return Plan.from_toml(MINUTES)

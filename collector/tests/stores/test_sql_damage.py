@@ -28,12 +28,6 @@ Open = Callable[[str], Store]
 CUT = "UPDATE records_1 SET records = substr(records, 1, length(records) - {}) WHERE number = 2"
 
 
-@pytest.fixture
-def store(bench: Bench) -> Store:
-    assert isinstance(bench.store, Store)
-    return bench.store
-
-
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(command, [str(argument) for argument in arguments])
 

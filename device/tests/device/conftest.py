@@ -15,12 +15,6 @@ from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
 
 
-@pytest.fixture(autouse=True)
-def _tracked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine that runs the tests may not want to be tracked; these devices must not know."""
-    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
-
-
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """In memory where there is a file system for that: none of these tests cuts the power, and syncs are slow."""
@@ -49,11 +43,6 @@ def clock(plan: Plan) -> ManualClock:
 @pytest.fixture
 def transport() -> RecordingTransport:
     return RecordingTransport()
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    return tmp_path / "state.db"
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from tests.shared.plans import COMMAND, CRASHED, KINDS, KINDS_HEAD, START_MS
 
 from reticent.device import Policy, answer
 from reticent.errors import ParameterError, PlanError
@@ -20,34 +21,13 @@ from reticent_lab.fleet import HashDraws, VectorisedFleet
 from reticent_lab.simulate import true_values
 from reticent_lake.frames import from_frame
 
-HEAD = '[plan]\nname = "kinds"\nversion = 1\nround = "1h"\n'
-CHOICE = """
-[metrics.command]
-kind = "choice"
-labels = ["build", "test", "run"]
-mechanism = "hadamard-bit"
-epsilon = 1
-flip = 0.2
-"""
-FLAG = '\n[metrics.crashed]\nkind = "flag"\nepsilon = 1\nflip = 0.2\n'
-ABSENT = """
-[metrics.start_ms]
-kind = "histogram"
-edges = [0, 100, 1000]
-absent = true
-mechanism = "d-bit-flip"
-epsilon = 1
-flip = 0.2
-"""
-PLAN = HEAD + CHOICE + FLAG + ABSENT
-
 
 def one(text: str) -> Metric:
-    return Plan.from_toml(HEAD + text).metrics[0]
+    return Plan.from_toml(KINDS_HEAD + text).metrics[0]
 
 
 def test_the_three_kinds_are_metrics_over_known_mechanisms() -> None:
-    command, crashed, start = Plan.from_toml(PLAN).metrics
+    command, crashed, start = Plan.from_toml(KINDS).metrics
     assert command.mechanism == HadamardBit(1, Buckets(range(4), absent=True))
     assert (command.kind, command.labels, command.pick) == ("choice", ("build", "test", "run"), "last")
     assert command.bucket_labels == ("build", "test", "run", "absent")
@@ -60,24 +40,24 @@ def test_the_three_kinds_are_metrics_over_known_mechanisms() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        (CHOICE.replace('labels = ["build", "test", "run"]\n', ""), "labels", "the key is missing"),
-        (CHOICE.replace('["build", "test", "run"]', '["build"]'), "labels", "2 to 254 different texts"),
-        (CHOICE.replace('"run"', '"build"'), "labels", "2 to 254 different texts"),
-        (CHOICE.replace('["build", "test", "run"]', '"build"'), "labels", "2 to 254 different texts"),
-        (CHOICE.replace('"run"', '"absent"'), "labels", "expected labels of letters"),
-        (CHOICE.replace('"run"', '"run\\n"'), "labels", "expected labels of letters"),
-        (CHOICE + 'pick = "best"', "pick", 'expected "last" or "first", got "best"'),
-        (CHOICE + "max_value = 3", "max_value", "is not a key of a plan"),
-        (CHOICE + "absent = true", "absent", "is not a key of a plan"),
-        (FLAG + "max_value = 1", "max_value", "is not a key of a plan"),
-        (FLAG + 'labels = ["a", "b"]', "labels", "is not a key of a plan"),
-        (ABSENT.replace("true", '"true"'), "absent", "expected true or false"),
-        (ABSENT + 'pick = "first"', "pick", "is not a key of a plan"),
+        (COMMAND.replace('labels = ["build", "test", "run"]\n', ""), "labels", "the key is missing"),
+        (COMMAND.replace('["build", "test", "run"]', '["build"]'), "labels", "2 to 254 different texts"),
+        (COMMAND.replace('"run"', '"build"'), "labels", "2 to 254 different texts"),
+        (COMMAND.replace('["build", "test", "run"]', '"build"'), "labels", "2 to 254 different texts"),
+        (COMMAND.replace('"run"', '"absent"'), "labels", "expected labels of letters"),
+        (COMMAND.replace('"run"', '"run\\n"'), "labels", "expected labels of letters"),
+        (COMMAND + 'pick = "best"', "pick", 'expected "last" or "first", got "best"'),
+        (COMMAND + "max_value = 3", "max_value", "is not a key of a plan"),
+        (COMMAND + "absent = true", "absent", "is not a key of a plan"),
+        (CRASHED + "max_value = 1", "max_value", "is not a key of a plan"),
+        (CRASHED + 'labels = ["a", "b"]', "labels", "is not a key of a plan"),
+        (START_MS.replace("true", '"true"'), "absent", "expected true or false"),
+        (START_MS + 'pick = "first"', "pick", "is not a key of a plan"),
     ],
 )
 def test_what_does_not_fit_is_named_with_its_place(text: str, place: str, message: str) -> None:
     with pytest.raises(PlanError) as raised:
-        Plan.from_toml(HEAD + text)
+        Plan.from_toml(KINDS_HEAD + text)
     [problem] = raised.value.problems
     assert problem.where.endswith(f".{place}")
     assert message in problem.message
@@ -86,7 +66,7 @@ def test_what_does_not_fit_is_named_with_its_place(text: str, place: str, messag
 def test_only_means_share_a_limit() -> None:
     group = '\n[groups.both]\nmetrics = ["crashed", "command"]\nmax_total = 1\n'
     with pytest.raises(PlanError) as raised:
-        Plan.from_toml(HEAD + CHOICE + FLAG + group)
+        Plan.from_toml(KINDS_HEAD + COMMAND + CRASHED + group)
     assert [problem.rule for problem in raised.value.problems] == ["group-kind", "group-kind"]
 
 
@@ -94,18 +74,18 @@ def test_what_a_value_maps_to_is_in_the_digest_and_what_it_is_called_is_not() ->
     digests = {
         one(text).digest
         for text in (
-            CHOICE,
-            CHOICE.replace('"run"', '"fmt"'),
-            CHOICE.replace('"build", "test"', '"test", "build"'),
-            CHOICE + 'pick = "first"',
-            ABSENT,
-            ABSENT.replace("absent = true", "absent = false"),
+            COMMAND,
+            COMMAND.replace('"run"', '"fmt"'),
+            COMMAND.replace('"build", "test"', '"test", "build"'),
+            COMMAND + 'pick = "first"',
+            START_MS,
+            START_MS.replace("absent = true", "absent = false"),
         )
     }
     assert len(digests) == 6
-    assert one(CHOICE + 'pick = "last"').digest == one(CHOICE).digest
-    mean = FLAG.replace('"flag"', '"mean"') + "max_value = 1"
-    assert one(FLAG).digest == one(mean).digest, "a flag is answered as a mean of zeros and ones"
+    assert one(COMMAND + 'pick = "last"').digest == one(COMMAND).digest
+    mean = CRASHED.replace('"flag"', '"mean"') + "max_value = 1"
+    assert one(CRASHED).digest == one(mean).digest, "a flag is answered as a mean of zeros and ones"
 
 
 def test_a_metric_that_cannot_be_is_refused() -> None:
@@ -134,14 +114,14 @@ def recorded(plan: str, *calls: tuple[str, object], pick: str = "last") -> dict[
 
 def test_a_device_keeps_the_choice_that_the_plan_picks() -> None:
     calls = [("command", "test"), ("command", "run"), ("command", "build")]
-    assert recorded(PLAN, *calls) == {"command": 0}
-    assert recorded(PLAN, *calls, pick="first") == {"command": 1}
+    assert recorded(KINDS, *calls) == {"command": 0}
+    assert recorded(KINDS, *calls, pick="first") == {"command": 1}
 
 
 @pytest.mark.parametrize(("pick", "label"), [("first", "test"), ("last", "run")])
 def test_it_counts_across_restarts_of_the_program(pick: Literal["first", "last"], label: str) -> None:
     with sandbox(
-        Plan.from_toml(PLAN.replace("flip", f'pick = "{pick}"\nflip', 1)), policy=Policy.unlimited()
+        Plan.from_toml(KINDS.replace("flip", f'pick = "{pick}"\nflip', 1)), policy=Policy.unlimited()
     ) as box:
         for choice in ("test", "run"):
             box.device.choose("command", choice)
@@ -151,12 +131,12 @@ def test_it_counts_across_restarts_of_the_program(pick: Literal["first", "last"]
 
 @pytest.mark.parametrize("wrong", ["fmt", "Build", "absent", "", 1, None, True, ["build"]])
 def test_what_is_no_label_is_no_choice(wrong: object) -> None:
-    assert recorded(PLAN, ("command", wrong)) == {}
-    assert recorded(PLAN, ("command", "test"), ("command", wrong)) == {"command": 1}
+    assert recorded(KINDS, ("command", wrong)) == {}
+    assert recorded(KINDS, ("command", "test"), ("command", wrong)) == {"command": 1}
 
 
 def test_a_flag_is_set_or_added_to() -> None:
-    with sandbox(Plan.from_toml(PLAN), policy=Policy.unlimited()) as box:
+    with sandbox(Plan.from_toml(KINDS), policy=Policy.unlimited()) as box:
         assert box.values() == {}
         box.device.add("crashed")
         box.device.add("crashed")
@@ -169,24 +149,24 @@ def test_a_flag_is_set_or_added_to() -> None:
 
 @pytest.mark.parametrize("wrong", [None, float("nan"), "7", object()])
 def test_what_is_not_a_number_is_no_value_where_that_can_be_said(wrong: object) -> None:
-    assert recorded(PLAN, ("start_ms", wrong)) == {}
-    assert recorded(PLAN, ("start_ms", 7), ("start_ms", wrong)) == {"start_ms": 7}
-    assert recorded(PLAN, ("start_ms", 0)) == {"start_ms": 0}, "0 is a value"
+    assert recorded(KINDS, ("start_ms", wrong)) == {}
+    assert recorded(KINDS, ("start_ms", 7), ("start_ms", wrong)) == {"start_ms": 7}
+    assert recorded(KINDS, ("start_ms", 0)) == {"start_ms": 0}, "0 is a value"
 
 
 def test_a_change_of_labels_asks_anew_and_a_flag_is_a_mean_that_goes_by_another_name() -> None:
-    before = Plan.from_toml(PLAN)
-    relabelled = diff(before, Plan.from_toml(PLAN.replace('"run"', '"fmt"')))
+    before = Plan.from_toml(KINDS)
+    relabelled = diff(before, Plan.from_toml(KINDS.replace('"run"', '"fmt"')))
     assert [(change.where, change.message) for change in relabelled.changes] == [
         ("metrics.command", "has other labels: its answers are drawn again")
     ]
     assert relabelled.lifetime_added == privacy_card(before).metrics["command"].lifetime
-    first = diff(before, Plan.from_toml(PLAN.replace("epsilon", 'pick = "first"\nepsilon', 1)))
+    first = diff(before, Plan.from_toml(KINDS.replace("epsilon", 'pick = "first"\nepsilon', 1)))
     assert [change.where for change in first.changes] == ["metrics.command", "metrics.command.pick"]
     assert first.new_answers == ("command",)
-    zeros = diff(before, Plan.from_toml(PLAN.replace("absent = true\n", "")))
+    zeros = diff(before, Plan.from_toml(KINDS.replace("absent = true\n", "")))
     assert zeros.new_answers == ("start_ms",)
-    mean = diff(before, Plan.from_toml(PLAN.replace('"flag"', '"mean"\nmax_value = 1')))
+    mean = diff(before, Plan.from_toml(KINDS.replace('"flag"', '"mean"\nmax_value = 1')))
     assert [(change.where, change.message) for change in mean.changes] == [
         ("metrics.crashed.kind", "flag → mean")
     ]
@@ -199,7 +179,7 @@ def test_a_change_of_labels_asks_anew_and_a_flag_is_a_mean_that_goes_by_another_
      ("second", False), ("hour", False), ("MB", False), ("", False), ("start", False)],
 )  # fmt: skip
 def test_lint_warns_where_zeros_would_mix_with_what_was_not_measured(unit: str, mixes: bool) -> None:
-    without = HEAD + ABSENT.replace("absent = true", f'unit = "{unit}"')
+    without = KINDS_HEAD + START_MS.replace("absent = true", f'unit = "{unit}"')
     rules = {problem.rule: problem.where for problem in lint(Plan.from_toml(without))}
     assert rules.get("zeros") == ("metrics.start_ms.absent" if mixes else None)
     with_absent = without.replace("epsilon", "absent = true\nepsilon")
@@ -207,11 +187,11 @@ def test_lint_warns_where_zeros_would_mix_with_what_was_not_measured(unit: str, 
 
 
 def test_a_choice_and_a_flag_need_no_unit() -> None:
-    assert "unit" not in {problem.rule for problem in lint(Plan.from_toml(HEAD + CHOICE + FLAG))}
+    assert "unit" not in {problem.rule for problem in lint(Plan.from_toml(KINDS_HEAD + COMMAND + CRASHED))}
 
 
 def test_a_notebook_shows_what_can_be_answered() -> None:
-    page = Plan.from_toml(PLAN)._repr_html_()
+    page = Plan.from_toml(KINDS)._repr_html_()
     for words in ("choice, 3 labels", "build, test, run", "yes or no", "0 to 1,000, or absent"):
         assert words in page
 
@@ -220,7 +200,7 @@ def test_a_notebook_shows_what_can_be_answered() -> None:
 
 
 def test_a_fleet_answers_bit_for_bit_as_devices_do_and_estimates_cover_the_truth() -> None:
-    plan, random, devices = Plan.from_toml(PLAN), np.random.default_rng(3), 20_000
+    plan, random, devices = Plan.from_toml(KINDS), np.random.default_rng(3), 20_000
     values = {
         "command": random.integers(-1, 3, devices),
         "crashed": random.integers(0, 2, devices),
@@ -249,7 +229,7 @@ def test_a_fleet_answers_bit_for_bit_as_devices_do_and_estimates_cover_the_truth
 
 def test_labels_and_kinds_are_in_every_form_of_the_table() -> None:
     pytest.importorskip("pyarrow")
-    command, crashed, start = Plan.from_toml(PLAN).metrics
+    command, crashed, start = Plan.from_toml(KINDS).metrics
     shares = estimate(command, HistogramCounts((250,) * 8, (180, 70, 170, 80, 120, 130, 125, 125)))
     table = shares.to_frame()
     assert table["label"].to_pylist() == ["build", "test", "run", "absent"]
@@ -272,7 +252,7 @@ def test_labels_and_kinds_are_in_every_form_of_the_table() -> None:
 
 def test_an_audit_finds_whole_devices_and_their_core_sound_and_its_attacks_tell_values_apart() -> None:
     """Devices choose labels, and leave out what is absent; they must send what the core computes."""
-    checked = audit(Plan.from_toml(PLAN), reports=3_000, rounds=2, sdk_devices=10, seed=1)
+    checked = audit(Plan.from_toml(KINDS), reports=3_000, rounds=2, sdk_devices=10, seed=1)
     assert checked.problems == []
     assert any("core" in check.what for check in checked.checks if check.subject != "SDK core")
     for name in ("command", "crashed", "start_ms"):

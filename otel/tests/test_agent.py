@@ -42,6 +42,13 @@ from reticent_otel.agent import MAX_BODY, Agent
 from reticent_otel.feed import Feed
 from reticent_otel.routes import Routes, load_routes
 
+FILES_SAVED = """
+[metrics.files_saved]
+kind = "mean"
+max_value = 1000
+epsilon = 1.0
+flip = 0.2
+"""
 PLAN = Plan.from_toml(
     HEAD
     + """
@@ -485,9 +492,7 @@ def wait_for(line: Callable[[], str], text: str) -> str:
 
 def test_the_command_takes_metrics_until_it_is_stopped(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
-    plan.write_text(
-        HEAD + '[metrics.files_saved]\nkind = "mean"\nmax_value = 1000\nepsilon = 1.0\nflip = 0.2\n'
-    )
+    plan.write_text(HEAD + FILES_SAVED)
     command = [sys.executable, "-m", "reticent", "agent", str(plan), "--state", str(tmp_path / "state"),
                "--port", "0", "--consent", "granted",
                "--policy", "silent_in_ci=false,silent_in_containers=false"]  # fmt: skip
@@ -510,9 +515,7 @@ def test_the_command_takes_metrics_until_it_is_stopped(tmp_path: Path) -> None:
 def test_the_command_says_what_to_run_where_nobody_has_agreed(tmp_path: Path) -> None:
     """And hears of the choice that another process enters, without a restart."""
     plan, state = tmp_path / "plan.toml", tmp_path / "state"
-    plan.write_text(
-        HEAD + '[metrics.files_saved]\nkind = "mean"\nmax_value = 1000\nepsilon = 1.0\nflip = 0.2\n'
-    )
+    plan.write_text(HEAD + FILES_SAVED)
     reticent = [sys.executable, "-m", "reticent"]
     rules = ["--policy", "silent_in_ci=false,silent_in_containers=false"]
     command = [*reticent, "agent", str(plan), "--state", str(state), "--port", "0", *rules]

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.shared.intake import Intake
+from tests.shared.plans import BARE
 
 from reticent.errors import PlanError, ReportError, ReticentError
 from reticent.plan import Plan
@@ -83,7 +84,7 @@ class Readers:
         self.plans = [
             Plan.from_toml(tools.usage()),
             Plan.from_toml(tools.usage(2)),
-            Plan.from_toml(tools.BARE),
+            Plan.from_toml(BARE),
         ]
         self.wire, self.intake = Wire(self.plans), Intake(self.plans)
         reports = {
@@ -95,7 +96,7 @@ class Readers:
             "json": [to_json(report) for report in everything],
             "ndjson": [to_ndjson(everything[place : place + 3]) for place in range(len(everything) - 2)],
             "packed": [to_packed(reports[plan], plan) for plan in self.plans],
-            "plan": [tools.usage().encode(), tools.BARE.encode()],
+            "plan": [tools.usage().encode(), BARE.encode()],
         }
         self.check: dict[str, Callable[[bytes], object]] = {
             "json": self.json, "ndjson": self.ndjson, "packed": self.packed, "plan": self.plan,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from scipy.stats import binom
-from tests.shared.browsers import chromium, needs_chromium
+from tests.shared.browsers import needs_chromium
 
 from reticent import Metric
 from reticent.mechanisms import SCALE, Flip, Grid, OneBitMean, RandomizedResponse
@@ -23,12 +23,6 @@ FALSE_ALARM = 1e-6  # of each comparison of a frequency with its law, were the d
 DEVICES = 50_000
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

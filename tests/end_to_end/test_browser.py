@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Page, expect
-from tests.shared.browsers import chromium, needs_chromium
+from tests.shared.browsers import needs_chromium
 
 from reticent_collector.cli.root import reticent as command
 
@@ -46,12 +46,6 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
         server.terminate()
         assert server.wait(30) == 0
         server.stderr.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from math import inf
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, SECONDS, clock_in, identity
+from tests.shared.devices import HERE, SECONDS, clock_in, identity
+from tests.shared.plans import APP_USAGE, EDITOR_HOURS, EDITOR_SECONDS
 
 from reticent.device import Device, Policy
 from reticent.device.statefile import StateFile
@@ -28,7 +29,7 @@ from reticent.privacy import compose
 from reticent.reports import Report, from_json, to_json
 from reticent.testing import ManualClock, RecordingTransport
 
-PLAN = Plan.from_toml(HEAD + EDITOR_SECONDS + EDITOR_HOURS)
+PLAN = Plan.from_toml(APP_USAGE + EDITOR_SECONDS + EDITOR_HOURS)
 VALUES = {"editor_seconds": 5_000, "editor_hours": 12_000}
 
 

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from tests.javascript.test_processes import run
 from tests.javascript.test_units import HEAD, METRIC
-from tests.shared.browsers import chromium, needs_chromium
+from tests.shared.browsers import needs_chromium
 from tests.shared.collectors import in_thread, make_keys
+from tests.shared.plans import COMMAND, CRASHED
 
 from reticent.device import Device, Policy
 from reticent.plan import Plan
@@ -32,9 +33,8 @@ HOUR = 3600
 TEXT = (
     HEAD.format(name="usage", version=1)
     + METRIC.format(name="minutes", top=360)
-    + '[metrics.crashed]\nkind = "flag"\nepsilon = 1.0\nflip = 0.2\n'
-    + '[metrics.command]\nkind = "choice"\nlabels = ["build", "test", "run"]\nmechanism = "hadamard-bit"\n'
-    + "epsilon = 1.0\nflip = 0.2\n"
+    + CRASHED
+    + COMMAND
     + '[segments]\nplatform = ["browser", "node", "python"]\n'
 )
 PLAN = Plan.from_toml(TEXT)
@@ -57,12 +57,6 @@ def origin() -> Iterator[str]:
     server.shutdown()
     server.server_close()
     thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from tests.shared.clients import at_work, check_all_counted, check_sealed_rounds, wait_until_sealed
 from tests.shared.collectors import Service, usage
+from tests.shared.plans import MINUTES
 from tests.shared.postgres import PostgresServer
 
 from reticent.errors import StoreError
@@ -115,10 +116,7 @@ def test_a_little_room_is_enough_for_a_log_that_has_filled_the_disk(disk: Callab
     """
     small = disk("3m")
     small.ballast.write_bytes(bytes(300_000))
-    plan = Plan.from_toml(
-        '[plan]\nname = "small"\nversion = 1\nround = "1h"\n'
-        '[metrics.minutes]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
-    )
+    plan = Plan.from_toml(MINUTES)
     key, store = RoundKey("small", 1, 7), open_store(f"sqlite:///{small.folder}/store.db")
     store.register(plan)
 

@@ -21,6 +21,7 @@ from queue import Queue
 from typing import Any
 
 from tests.shared.forked import Forked
+from tests.shared.plans import USAGE
 from tests.shared.reports import any_answers
 
 from reticent.plan import Plan
@@ -28,94 +29,9 @@ from reticent.reports import Report, pack_bits, to_json
 from reticent_collector.http import Limits, make_server
 from reticent_collector.stores import create_key, open_store
 
-USAGE = """
-min_reports = 1
-[plan]
-name = "app-usage"
-version = {version}
-round = "{round}"
-grace = "{grace}"
-owner = "telemetry@example.org"
-
-[metrics.minutes]
-kind = "mean"
-unit = "minute"
-max_value = 360
-epsilon = 1.0
-flip = 0.2
-
-[metrics.spread]
-kind = "histogram"
-unit = "minute"
-max_value = 360
-buckets = 8
-mechanism = "hadamard-bit"
-epsilon = 1.0
-
-[metrics.windows]
-kind = "histogram"
-max_value = 16
-buckets = 16
-mechanism = "d-bit-flip"
-bits = 4
-epsilon = 1.0
-
-[segments]
-os = ["windows", "macos", "linux"]
-channel = ["stable", "beta"]
-"""
-
-BARE = """
-min_reports = 1
-[plan]
-name = "bare"
-version = 3
-round = "1h"
-grace = "1h"
-
-[metrics.saves]
-kind = "mean"
-max_value = 100
-epsilon = 1.0
-"""
-
-SAMPLED = """
-min_reports = 1
-[plan]
-name = "sampled"
-version = 1
-round = "1h"
-grace = "1h"
-
-[metrics.saves]
-kind = "mean"
-max_value = 100
-epsilon = 1.0
-
-[metrics.windows]
-kind = "histogram"
-max_value = 16
-buckets = 16
-mechanism = "d-bit-flip"
-bits = 4
-epsilon = 1.0
-
-[metrics.opens]
-kind = "mean"
-max_value = 100
-epsilon = 1.0
-
-[answers]
-kind = "sampled"
-window = "1d"
-metrics = 2
-
-[segments]
-os = ["windows", "macos", "linux"]
-"""
-
 
 def usage(version: int = 1, round_length: str = "1h", grace: str = "1h") -> str:
+    """The plan `USAGE`, of such a version and such rounds."""
     return USAGE.format(version=version, round=round_length, grace=grace)
 
 

@@ -17,39 +17,6 @@ HERE = 80_000
 """The round, of six hours, in which most devices are enrolled; the first they answer is the next."""
 SECONDS = 21_600
 
-HEAD = """
-[plan]
-name = "app-usage"
-version = 1
-round = "6h"
-grace = "6h"
-"""
-EDITOR_SECONDS = """
-[metrics.editor_seconds]
-kind = "mean"
-max_value = 21600
-step = 5400
-epsilon = 1.0
-flip = 0.2
-"""
-EDITOR_HOURS = """
-[metrics.editor_hours]
-kind = "histogram"
-max_value = 21600
-buckets = 32
-mechanism = "d-bit-flip"
-bits = 4
-epsilon = 1.0
-"""
-OPENED_FILES = """
-[metrics.opened_files]
-kind = "histogram"
-max_value = 64
-buckets = 8
-mechanism = "hadamard-bit"
-epsilon = 2.0
-"""
-
 Make = Callable[..., Device]
 """The fixture `device_of`."""
 Query = Callable[..., list[tuple[object, ...]]]

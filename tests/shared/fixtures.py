@@ -1,4 +1,4 @@
-"""Fixtures of all tests: a database server, collectors to start, and bounds of e^x."""
+"""Fixtures of all tests: a database server, collectors to start, a browser, a state file, and bounds of e^x."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mpmath
 import pytest
@@ -30,6 +30,21 @@ def tools() -> ModuleType:
     from tests.shared import collectors
 
     return collectors
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, closed after the file; only for files marked with `needs_chromium`."""
+    from tests.shared.browsers import chromium
+
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Where a device may keep its state; nothing is there yet."""
+    return tmp_path / "state.db"
 
 
 @pytest.fixture(scope="session")

@@ -12,14 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tests.shared.collectors import (
-    BARE,
-    SAMPLED,
-    Answer,
-    Service,
-    in_thread,
-    usage,
-)
+from tests.shared.collectors import Answer, Service, in_thread, usage
+from tests.shared.plans import BARE, SAMPLED
 
 from reticent.plan import Plan
 from reticent.reports import Report

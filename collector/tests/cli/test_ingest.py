@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shared.collectors import BARE, Service, in_thread, make_keys, make_reports, usage
+from tests.shared.collectors import Service, in_thread, make_keys, make_reports, usage
 from tests.shared.commands import Run
+from tests.shared.plans import BARE
 
 from reticent.plan import Plan
 from reticent.reports import Report, to_json, to_ndjson, to_packed

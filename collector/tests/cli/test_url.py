@@ -13,16 +13,9 @@ from typing import Any
 
 import pytest
 from pyarrow import parquet
-from tests.shared.collectors import (
-    SAMPLED,
-    Service,
-    in_thread,
-    make_certificate,
-    make_keys,
-    make_reports,
-    usage,
-)
+from tests.shared.collectors import Service, in_thread, make_certificate, make_keys, make_reports, usage
 from tests.shared.commands import Run
+from tests.shared.plans import SAMPLED
 
 from reticent.plan import Plan
 from reticent_collector.http import Collector

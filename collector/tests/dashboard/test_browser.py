@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.shared.browsers import chromium, needs_chromium
+from tests.shared.browsers import needs_chromium
+from tests.shared.plans import CLEAR
 
 from reticent_lab.fleet import SdkFleet
 
@@ -34,12 +35,6 @@ OVERLAPS = """
 """
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 class Visitor:
@@ -209,20 +204,7 @@ def test_a_page_says_since_when_its_figures_are_old_and_recovers(visit: Any) -> 
     visitor.complaints.clear()
 
 
-LONG = """
-min_reports = 1
-[plan]
-name = "long"
-version = 1
-round = "6h"
-[metrics.minutes]
-kind = "mean"
-unit = "minute"
-max_value = 360
-epsilon = 3.0
-[segments]
-os = ["linux", "macos"]
-"""
+LONG = CLEAR + '[segments]\nos = ["linux", "macos"]\n'
 
 
 def test_a_long_series_can_be_zoomed_and_is_printed_with_its_legend(visit: Any, make_world: Any) -> None:
@@ -233,7 +215,7 @@ def test_a_long_series_can_be_zoomed_and_is_printed_with_its_legend(visit: Any, 
         world.answer(fleet, number, {"minutes": [number % 300] * 6})
     visitor = visit(viewport={"width": 1000, "height": 900}, timezone_id="Asia/Tokyo")
     visitor.home = f"http://127.0.0.1:{world.port}"
-    page = visitor.go("/plans/long/metrics/minutes?every=round&rounds=200&by=os")
+    page = visitor.go("/plans/small/metrics/minutes?every=round&rounds=200&by=os")
     page.wait_for_selector(".zoomable canvas")
     assert len(page.query_selector_all(".zoomable canvas")) == 2, "a strip for each tag"
     assert page.is_hidden(".chart.wide.series")

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 from collector.tests.dashboard.conftest import FIRST
+from tests.shared.plans import CLEAR
 
 from reticent.plan import Plan, privacy_card
 from reticent.privacy import CLAIMS
@@ -282,7 +283,7 @@ def test_a_histogram_on_the_page_is_the_readers(world: Any, metric: str, every: 
 def test_a_median_is_told_by_the_buckets_it_lies_in_and_never_finer(make_world: Callable[..., Any]) -> None:
     """Nine of ten devices have exactly 0: a point inside of the first bucket would be made up."""
     world = make_world(
-        ONE_MEAN.replace('kind = "mean"', 'kind = "histogram"\nmechanism = "hadamard-bit"\nbuckets = 6')
+        CLEAR.replace('kind = "mean"', 'kind = "histogram"\nmechanism = "hadamard-bit"\nbuckets = 6')
     )
     number = world.plan.round_at(world.now) - 2
     world.answer(SdkFleet(world.plan, 3000, seed=2), number, {"minutes": [0] * 2700 + [200] * 300})
@@ -389,24 +390,10 @@ def test_the_privacy_card_is_in_plain_words(world: Any) -> None:
     assert listed == [str(info.key.round) for info in world.store.rounds()]
 
 
-ONE_MEAN = """
-min_reports = 1
-[plan]
-name = "small"
-version = 1
-round = "6h"
-[metrics.minutes]
-kind = "mean"
-unit = "minute"
-max_value = 360
-epsilon = 3.0
-"""
-
-
 def test_a_tag_has_one_place_and_one_colour_whatever_the_reports(make_world: Callable[..., Any]) -> None:
     """The plan's order, so nothing moves when devices come and go; and no more lines than eyes tell apart."""
     tags = [f"t{place:02}" for place in range(12)]
-    world = make_world(f"{ONE_MEAN}[segments]\nkind = {tags}\n".replace("'", '"'))
+    world = make_world(f"{CLEAR}[segments]\nkind = {tags}\n".replace("'", '"'))
     last = world.plan.round_at(world.now) - 1
     path = "/plans/small/metrics/minutes?every=round&by=kind"
 
@@ -432,7 +419,7 @@ def test_what_more_rounds_are_worth_depends_on_how_a_plan_is_answered(
 ) -> None:
     """Remembered answers are the same noise again; sampled ones are drawn again, and nothing in them lasts."""
     answers = '[answers]\nkind = "sampled"\nwindow = "1d"\n' if sampled else ""
-    world = make_world(ONE_MEAN + answers)
+    world = make_world(CLEAR + answers)
     number = world.plan.round_at(world.now) - 1
     world.answer(SdkFleet(world.plan, 80, seed=2), number, {"minutes": [4] * 80})
     metric, plan = world.get("/plans/small/metrics/minutes").text, world.get("/plans/small").text
@@ -446,7 +433,7 @@ def test_what_more_rounds_are_worth_depends_on_how_a_plan_is_answered(
 
 
 def test_reports_that_no_honest_fleet_sends_are_pointed_out(make_world: Callable[..., Any]) -> None:
-    world = make_world(ONE_MEAN)
+    world = make_world(CLEAR)
     layout, number = Layout(world.plan), world.plan.round_at(world.now) - 1
     ones = [Report("small", 1, number, place.to_bytes(16, "big"), b"\x80") for place in range(500)]
     key = RoundKey("small", 1, number)
@@ -569,7 +556,7 @@ def test_dates_pick_what_is_shown_and_both_are_included(world: Any) -> None:
 
 def test_a_sampled_plan_is_shown_by_its_window_and_rounds_can_be_had(make_world: Callable[..., Any]) -> None:
     world = make_world(
-        ONE_MEAN
+        CLEAR
         + '[answers]\nkind = "sampled"\nwindow = "2d"\n'
         + '[metrics.spread]\nkind = "histogram"\nmechanism = "hadamard-bit"\nbuckets = 4\nmax_value = 9\nepsilon = 1\n'
     )
@@ -593,7 +580,7 @@ def test_a_sampled_plan_is_shown_by_its_window_and_rounds_can_be_had(make_world:
 def test_a_loss_is_rounded_up_wherever_it_stands(
     make_world: Callable[..., Any], epsilon: str, shown: str
 ) -> None:
-    world = make_world(ONE_MEAN.replace("epsilon = 3.0", f"epsilon = {epsilon}"))
+    world = make_world(CLEAR.replace("epsilon = 3.0", f"epsilon = {epsilon}"))
     page = world.get("/plans/small").page
     (answered,) = [row for row in page.rows if row[:2] == ["minutes", "mean"]]
     assert answered[4] == shown

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.shared.collectors import BARE, SAMPLED, Service, in_thread, make_keys, usage
+from tests.shared.collectors import Service, in_thread, make_keys, usage
+from tests.shared.plans import BARE, SAMPLED
 from tests.shared.relays import PLANS
 
 from reticent_collector.http import Collector, Limits

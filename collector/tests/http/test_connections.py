@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shared.collectors import BARE, Service, in_thread, make_reports
+from tests.shared.collectors import Service, in_thread, make_reports
+from tests.shared.plans import BARE
 from tests.shared.raw_requests import statuses
 
 from reticent.plan import Plan

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
-from tests.shared.collectors import BARE, Answer, Service, in_thread, make_reports
+from tests.shared.collectors import Answer, Service, in_thread, make_reports
+from tests.shared.plans import BARE
 
 from reticent.plan import Plan
 from reticent.reports import to_json

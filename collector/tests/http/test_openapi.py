@@ -14,6 +14,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import positive_data_acceptance
+from tests.shared.plans import BARE
 
 from reticent.reports import to_json
 from reticent_collector.cli.serve import serve
@@ -54,7 +55,7 @@ def test_every_setting_has_the_variable_that_the_page_says() -> None:
 
 @pytest.fixture(scope="module")
 def filled(start: Callable[..., Any], tools: Any) -> Any:
-    service = start(tools.usage(), tools.BARE, keys=("admin",))
+    service = start(tools.usage(), BARE, keys=("admin",))
     for plan in service.plans:
         for report in tools.make_reports(plan, service.now(plan), 5):
             assert service.send(report, service.keys["admin"]).status == 202

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from starlette.datastructures import URL
 from starlette.requests import Request
+from tests.shared.plans import BARE
 
 from reticent.plan import Plan
 from reticent_collector import dashboard
@@ -67,7 +68,7 @@ class Place:
 
     def __init__(self, tools: Any, public: tuple[str, ...]) -> None:
         text = tools.usage().replace("min_reports = 1", "min_reports = 20")
-        self.plan, self.other = Plan.from_toml(text), Plan.from_toml(tools.BARE)
+        self.plan, self.other = Plan.from_toml(text), Plan.from_toml(BARE)
         self.store = open_store("memory:")
         self.store.register(self.plan)
         self.first = 500_000

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from tests.shared.clients import by_round
-from tests.shared.collectors import BARE, Service, in_thread, make_reports
+from tests.shared.collectors import Service, in_thread, make_reports
+from tests.shared.plans import BARE
 
 from reticent.plan import Plan
 from reticent.reports import MAX_JSON, to_json, to_ndjson

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.shared.intake import Intake
+from tests.shared.plans import BARE, SAMPLED
 
 from reticent.errors import ReportError
 from reticent.plan import Plan
@@ -27,7 +28,7 @@ MANY = settings(max_examples=300, deadline=None)
 
 @pytest.fixture(scope="module")
 def plans(tools: Any) -> list[Plan]:
-    return [Plan.from_toml(text) for text in (tools.usage(1), tools.usage(2), tools.BARE, tools.SAMPLED)]
+    return [Plan.from_toml(text) for text in (tools.usage(1), tools.usage(2), BARE, SAMPLED)]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.shared.plans import SAVES
 
 from reticent.mechanisms import Flip
 from reticent.plan import Plan, privacy_card
@@ -15,17 +16,6 @@ from reticent_collector.plans.certificate import certify, check, is_certified
 
 ROOT = Path(__file__).parents[3]
 PLANS = sorted([*(ROOT / "examples").glob("*.toml"), *(ROOT / "proofs/plans").glob("*.toml")])
-SAVES = """
-[plan]
-name = "saves"
-version = 1
-round = "1d"
-[metrics.saves]
-kind = "mean"
-max_value = 20
-epsilon = 1.0
-flip = 0.2
-"""
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.shared.plans import MINUTES
 from tests.shared.postgres import PostgresServer
 
 from reticent.plan import Plan
@@ -43,8 +44,12 @@ def bench(url: str, opened: Callable[[str], Store]) -> Bench:
 
 
 @pytest.fixture
+def store(bench: Bench) -> Store:
+    """The store of the bench."""
+    assert isinstance(bench.store, Store)
+    return bench.store
+
+
+@pytest.fixture
 def plan() -> Plan:
-    return Plan.from_toml(
-        '[plan]\nname = "small"\nversion = 1\nround = "1h"\n'
-        '[metrics.minutes]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
-    )
+    return Plan.from_toml(MINUTES)

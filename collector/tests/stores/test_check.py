@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.shared.plans import SAMPLED
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
@@ -197,7 +198,7 @@ def test_a_broken_store_is_told_its_law(
 @pytest.mark.parametrize("kind", ["sqlite", "lake"])
 def test_a_sealed_round_of_sampled_answers_fits_together(tools: Any, tmp_path: Path, kind: str) -> None:
     """Each report answers some of the metrics: none is answered by all, and nothing is wrong with that."""
-    plan = Plan.from_toml(tools.SAMPLED)
+    plan = Plan.from_toml(SAMPLED)
     key, pack = RoundKey(plan.name, plan.version, 7), Layout(plan).pack
     store = open_store(f"{kind}:///{tmp_path / 'store'}")
     store.register(plan)

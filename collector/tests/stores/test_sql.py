@@ -16,12 +16,6 @@ from reticent_collector.testing import Bench
 Open = Callable[[str], Store]
 
 
-@pytest.fixture
-def store(bench: Bench) -> Store:
-    assert isinstance(bench.store, Store)
-    return bench.store
-
-
 def interrupted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on this store's process dies, as it were, between closing and counting."""
 

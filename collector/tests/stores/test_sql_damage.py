@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.shared.collectors import BARE, in_thread, make_reports, usage
+from tests.shared.collectors import in_thread, make_reports, usage
+from tests.shared.plans import BARE
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
@@ -25,12 +26,6 @@ from reticent_collector.testing import Bench
 
 Open = Callable[[str], Store]
 CUT = "UPDATE records_1 SET records = substr(records, 1, length(records) - {}) WHERE number = 2"
-
-
-@pytest.fixture
-def store(bench: Bench) -> Store:
-    assert isinstance(bench.store, Store)
-    return bench.store
 
 
 def run(*arguments: object) -> Result:

@@ -7,39 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, OPENED_FILES, Make, Query
+from tests.shared.devices import HERE, Make, Query
+from tests.shared.plans import GROUPED
 
 from reticent.device import Device, Policy
 from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
-
-PLAN = (
-    HEAD
-    + EDITOR_SECONDS
-    + """
-[metrics.browser_seconds]
-kind = "mean"
-max_value = 21600
-epsilon = 0.5
-"""
-    + EDITOR_HOURS
-    + OPENED_FILES
-    + """flip = 0.1
-
-[groups.apps]
-metrics = ["editor_seconds", "browser_seconds"]
-max_total = 21600
-
-[segments]
-os = ["windows", "linux"]
-"""
-)
-
-
-@pytest.fixture(autouse=True)
-def _tracked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine that runs the tests may not want to be tracked; these devices must not know."""
-    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
 
 
 @pytest.fixture
@@ -53,7 +26,7 @@ def tmp_path() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def plan_text() -> str:
-    return PLAN
+    return GROUPED
 
 
 @pytest.fixture(scope="session")
@@ -70,11 +43,6 @@ def clock(plan: Plan) -> ManualClock:
 @pytest.fixture
 def transport() -> RecordingTransport:
     return RecordingTransport()
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    return tmp_path / "state.db"
 
 
 @pytest.fixture

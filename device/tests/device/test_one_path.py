@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HEAD, HERE, SECONDS, Make, identity
+from tests.shared.devices import HERE, SECONDS, Make, identity
+from tests.shared.plans import APP_USAGE
 
 from reticent.device import Device
 from reticent.plan import Plan
@@ -28,7 +29,7 @@ flip = 0.1
 @pytest.mark.parametrize("saved", [False, True], ids=["in memory", "from the file"])
 def test_which_of_several_labels_counts(device_of: Make, pick: str, saved: bool) -> None:
     """Whether they are merged in memory or in the file."""
-    plan = Plan.from_toml(HEAD + CHOICE.format(pick=pick))
+    plan = Plan.from_toml(APP_USAGE + CHOICE.format(pick=pick))
     device = device_of(plan)
     for label in ("build", "test", "run"):
         device.choose("command", label)

@@ -51,11 +51,6 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Path:
-    return tmp_path / "state.db"
-
-
-@pytest.fixture
 def make(state: Path, clock: ManualClock) -> Iterator[Callable[..., Device]]:
     """Makes devices that are closed in the end."""
     made: list[Device] = []

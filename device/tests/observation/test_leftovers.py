@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HEAD
+from tests.shared.plans import APP_USAGE
 from tests.shared.processes import tracked_environment
 
 from reticent.device import Device, Policy
@@ -20,7 +20,7 @@ from reticent.errors import StateError
 from reticent.plan import Plan
 
 PLAN_TEXT = (
-    HEAD
+    APP_USAGE
     + """
 [metrics.editor_seconds]
 kind = "mean"

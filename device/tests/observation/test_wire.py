@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, OPENED_FILES, SECONDS, clock_in
+from tests.shared.devices import HERE, SECONDS, clock_in
+from tests.shared.plans import APP_USAGE, EDITOR_HOURS, EDITOR_SECONDS, OPENED_FILES
 
 from reticent.device import Accepted, Device, HttpTransport, Outcome, Policy, Retry
 from reticent.plan import Plan
@@ -27,7 +28,7 @@ from reticent.reports import from_json
 
 ROUNDS = 8
 PLAN = Plan.from_toml(
-    HEAD
+    APP_USAGE
     + EDITOR_SECONDS
     + EDITOR_HOURS
     + OPENED_FILES

@@ -17,12 +17,6 @@ from reticent.reports import Report, to_json
 from reticent_lab.audit import Audit, CoreParticipant
 
 
-@pytest.fixture(autouse=True)
-def _tracked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine that runs the tests may not want to be tracked; these devices must not know."""
-    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
-
-
 def a_plan(*metrics: Metric, groups: tuple[Group, ...] = ()) -> Plan:
     return Plan("audited", 1, 3600, 3600, metrics, groups)
 

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.shared.plans import SAVES
 
 from reticent.errors import ParameterError, ReticentError
 from reticent.mechanisms import Buckets, DBitFlip, Flip
@@ -279,23 +280,10 @@ for line in sys.stdin:
     print(sent.decode(), flush=True)
 """
 
-PLAN = """
-[plan]
-name = "p"
-version = 1
-round = "6h"
-
-[metrics.m]
-kind = "mean"
-max_value = 9
-epsilon = 1
-flip = 0.2
-"""
-
 
 def test_a_program_in_any_language(tmp_path: Path) -> None:
     (tmp_path / "client.py").write_text(PROGRAM)
-    (tmp_path / "plan.toml").write_text(PLAN)
+    (tmp_path / "plan.toml").write_text(SAVES)
     plan = Plan.load(tmp_path / "plan.toml")
     command = [sys.executable, str(tmp_path / "client.py"), str(tmp_path / "plan.toml")]
     client = CommandClient(command)

@@ -10,21 +10,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.shared.plans import SAVES
 
 from reticent_collector.cli.root import reticent as command
-
-PLAN = """
-[plan]
-name = "p"
-version = 1
-round = "6h"
-
-[metrics.saves]
-kind = "mean"
-max_value = 9
-epsilon = 1
-flip = 0.2
-"""
 
 SILENT = """
 import json, os, sys
@@ -57,7 +45,7 @@ def _alone() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("audit") / "plan.toml"
-    path.write_text(PLAN)
+    path.write_text(SAVES)
     return path
 
 

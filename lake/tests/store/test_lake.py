@@ -17,7 +17,6 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from tests.shared.lakes import new_lake
 from tests.shared.writers import KEY, group
 
 from reticent.errors import StoreError
@@ -60,11 +59,6 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[]
     yield open_it
     for store in opened:
         store.close()
-
-
-@pytest.fixture
-def store(tmp_path: Path, plan: Plan) -> Store:
-    return new_lake(tmp_path / "lake", plan)
 
 
 def test_the_law_of_the_store(lake: Callable[[], Store]) -> None:

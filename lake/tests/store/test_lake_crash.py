@@ -63,13 +63,6 @@ def test_dying_anywhere_in_seal(plan: Plan) -> None:
         assert seen in (None, bay.other().backend.final(KEY))
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Merge four parts at a time, so that all steps of it can be tried."""
-    monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
-    return 4
-
-
 def test_dying_anywhere_in_a_merge(plan: Plan, few: int) -> None:
     """The append that makes it four merges them."""
     steps = every_step(plan, appending, few - 1)

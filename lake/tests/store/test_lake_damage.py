@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.shared.lakes import Bay, Memory, die_at, every_step, new_lake
+from tests.shared.lakes import Bay, Memory, die_at, every_step
 from tests.shared.writers import KEY, group
 
 from reticent.errors import StoreError
@@ -26,11 +26,6 @@ from reticent_collector.stores import (
     open_store,
 )
 from reticent_lake.store import LakeBackend, Part, folder_of, open_lake
-
-
-@pytest.fixture
-def store(tmp_path: Path, plan: Plan) -> Store:
-    return new_lake(tmp_path / "lake", plan)
 
 
 def the_part(store: Store, folder: Path, key: RoundKey = KEY) -> Path:

@@ -147,13 +147,6 @@ def test_a_seal_and_a_prune_anywhere_in_a_seal(plan: Plan) -> None:
         assert [path for path in bay.files.files if path.startswith("counts/")] == []
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Merge four parts at a time, so that all steps of it can be tried."""
-    monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
-    return 4
-
-
 def test_a_seal_anywhere_in_a_merge(plan: Plan, few: int) -> None:
     for place in range(1, every_step(plan, appending, few - 1) + 1):
         bay = Bay(plan, few - 1)

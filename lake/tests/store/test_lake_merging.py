@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
-from tests.shared.lakes import new_lake
 from tests.shared.writers import KEY, group
 
 from reticent.errors import StoreError
-from reticent.plan import Plan
 from reticent_collector.stores import Appended, Store, open_store
 from reticent_lake.store import LakeBackend, Part
 from reticent_lake.store.layout import outermost
-
-
-@pytest.fixture
-def store(tmp_path: Path, plan: Plan) -> Store:
-    return new_lake(tmp_path / "lake", plan)
 
 
 def test_small_parts_of_a_writer_are_merged(store: Store) -> None:

@@ -11,6 +11,7 @@ import polars
 import pyarrow.parquet as pq
 import pytest
 from tests.shared.lakes import Bay, die_at, meanwhile
+from tests.shared.plans import MINUTES
 from tests.shared.reports import PLANS, fill, make_reports
 from tests.shared.writers import KEY
 
@@ -127,16 +128,18 @@ def test_groups_that_are_too_small_have_no_rows(tmp_path: Path) -> None:
     assert {row["segment"] for row in rows} == {"{}", '{"channel":"(few)"}', '{"os":"(few)"}'}
 
 
+TWO_MEANS = Plan.from_toml(
+    f'min_reports = 1\n{MINUTES}\n[metrics.more]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
+)
+
+
 def writing(bay: Bay) -> int:
     return write_results(bay.store)
 
 
-def test_dying_anywhere_or_writing_beside_another_comes_to_the_same(plan: Plan) -> None:
-    more = '\n[metrics.more]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
-    plan = Plan.from_toml(f"min_reports = 1\n{plan.text}{more}")
-
+def test_dying_anywhere_or_writing_beside_another_comes_to_the_same() -> None:
     def sealed() -> Bay:
-        bay = Bay(plan)
+        bay = Bay(TWO_MEANS)
         assert bay.store.seal(KEY)
         bay.watched.steps = 0
         return bay
@@ -167,15 +170,12 @@ def test_dying_anywhere_or_writing_beside_another_comes_to_the_same(plan: Plan) 
         assert made(dying) == made(met) == expected
 
 
-def test_dying_while_it_is_pruned_leaves_no_figure_of_the_round(plan: Plan) -> None:
-    more = '\n[metrics.more]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
-    plan = Plan.from_toml(f"min_reports = 1\n{plan.text}{more}")
-
+def test_dying_while_it_is_pruned_leaves_no_figure_of_the_round() -> None:
     def pruning(bay: Bay) -> bool:
         return bay.store.prune(KEY)
 
     def written() -> Bay:
-        bay = Bay(plan)
+        bay = Bay(TWO_MEANS)
         assert bay.store.seal(KEY)
         assert writing(bay) == 4
         bay.watched.steps = 0

@@ -10,15 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.shared.devices import (
-    EDITOR_HOURS,
-    EDITOR_SECONDS,
-    HEAD,
-    HERE,
-    SECONDS,
-    Identity,
-    identity,
-)
+from tests.shared.devices import HERE, SECONDS, Identity, identity
+from tests.shared.plans import APP_USAGE, EDITOR_HOURS, EDITOR_SECONDS
 
 from reticent.device import Accepted, Device, Outcome, Policy, Transport
 from reticent.plan import Plan
@@ -31,7 +24,7 @@ MARKER = Fraction(12_345_678_901, 2_000_003)
 """A value that is easily found in a file."""
 
 TEXT = (
-    HEAD
+    APP_USAGE
     + EDITOR_SECONDS
     + """
 [metrics.browser_seconds]

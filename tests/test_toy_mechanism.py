@@ -19,8 +19,8 @@ from reticent.mechanisms import (
     Grid,
     HadamardBit,
     Mechanism,
+    MetricTable,
     RandomizedResponse,
-    Table,
     add_mechanism,
 )
 from reticent.plan import Plan, privacy_card
@@ -58,7 +58,7 @@ class TwoSides(Mechanism):
 
     @classmethod
     def from_table(
-        cls, table: Table, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
+        cls, table: MetricTable, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
     ) -> TwoSides | None:
         if isinstance(scale, Buckets) and len(scale) != 2:
             raise ParameterError("buckets", "2, one on each side", len(scale))

@@ -168,7 +168,7 @@ def test_the_sql_alerts_for_grafana_fire_when_they_should_and_only_then(
     ]
     with database.transaction(force_rollback=True):
         changed = database.execute(
-            f"UPDATE reticent_collector.results SET {newest_day} "  # noqa: S608
+            f"UPDATE reticent.results SET {newest_day} "  # noqa: S608
             "WHERE every = 'day' AND start_time = (SELECT max(start_time) FROM reticent.daily) "
             f"AND segment = '{{}}' AND (kind = 'mean' OR {uid != 'changed'})"
         )

@@ -11,7 +11,7 @@ import { OneBitMean } from "../../device-js/src/mechanisms.js";
 import { readPlan } from "../../device-js/src/plan.js";
 import { Policy } from "../../device-js/src/policy.js";
 import { outcomeOf } from "../../device-js/src/transport.js";
-import { world } from "./harness.mjs";
+import { world } from "../../device-js/tests/harness.mjs";
 
 const plans = new Map();
 

@@ -33,7 +33,7 @@ from reticent.reports import to_json
 from reticent_collector.http import Collector, Limits, Readers
 from reticent_collector.http import log as logging
 from reticent_collector.http.limits import ServerContext
-from reticent_collector.http.protocol import State
+from reticent_collector.http.protocol import ConnectionState
 from reticent_collector.stores import create_key, open_store
 
 PLAN = Plan.from_toml(BARE)
@@ -292,7 +292,7 @@ def test_a_client_that_leaves_before_the_commit_gives_its_bytes_back_after_it(re
             with connect(service) as connection:
                 connection.sendall(batch)
                 until(lambda number=number: context.reports.held == number * len(batch))  # type: ignore[misc]
-                until(lambda: {one.state for one in context.all} == {State.COMMITTING})
+                until(lambda: {one.state for one in context.all} == {ConnectionState.COMMITTING})
                 if resets:
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             until(lambda: not context.all or not resets)
@@ -369,13 +369,13 @@ def test_after_a_large_answer_was_read_the_connection_goes_on() -> None:
     batch = posted(b"{}\n" * 190_000).replace(b"application/json", b"application/x-ndjson")
     with watched(app, app.limits) as (service, context), connect(service, buffer=4096) as connection:
         connection.sendall(batch)
-        until(lambda: {one.state for one in context.all} == {State.FLUSHING})
+        until(lambda: {one.state for one in context.all} == {ConnectionState.FLUSHING})
         size = context.responses.held
         assert size > 4 << 20
         received = 0
         while received < size:
             received += len(connection.recv(1 << 20))
-        until(lambda: {one.state for one in context.all} == {State.IDLE})
+        until(lambda: {one.state for one in context.all} == {ConnectionState.IDLE})
         assert context.responses.held == 0
         connection.sendall(HEALTH)
         assert statuses(connection.recv(1 << 16)) == [200]

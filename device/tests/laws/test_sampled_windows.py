@@ -20,8 +20,8 @@ from reticent.plan import Answers, Group, Metric, Plan
 from reticent.privacy import joint_limit_loss
 from reticent_lab.audit import (
     FunctionTable,
-    Law,
     TableDraws,
+    WindowLaw,
     loss_of_laws,
     window_laws,
     windows_are_independent,
@@ -32,7 +32,7 @@ Values = Mapping[str, int]
 History = tuple[Values, ...]
 
 
-def loss(laws: Sequence[Law]) -> mpmath.mpf:
+def loss(laws: Sequence[WindowLaw]) -> mpmath.mpf:
     """The largest ln of a ratio, over all pairs of laws, each of which adds up to 1."""
     assert all(sum(law.values()) == 1 for law in laws)
     worst = loss_of_laws(laws)

@@ -225,7 +225,7 @@ def test_without_pyarrow_parquet_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingPackageError, match=r"reticent\[arrow\]"):
+    with pytest.raises(MissingPackageError, match=r"reticent-collector\[arrow\]"):
         read_values(tmp_path / "some.parquet")
 
 

@@ -27,6 +27,8 @@ from reticent.device import Accepted, Consent, Device, Outcome, Policy
 from reticent.plan import Plan
 from reticent.reports import Report, from_json
 
+__all__ = ["ManualClock", "RecordingTransport", "Sandbox", "sandbox"]
+
 
 @dataclass
 class ManualClock:

@@ -151,6 +151,9 @@ class DatabaseFiles:
         self._held.execute("SELECT count(*) FROM sqlite_master").fetchall()
         self._identities = tuple(_identity(os.stat(name)) for name in self._names)
         self._stamp = self._now()
+        # Kept open: a collector that may open no more files goes on committing. The log has no locks that
+        # closing it could drop.
+        self._log_file = open(self._names[1], "rb", buffering=0)  # noqa: SIM115
         self._log = self._log_now()
         self._version: int | None = None
 
@@ -201,6 +204,7 @@ class DatabaseFiles:
 
     def close(self) -> None:
         """Let go of the files."""
+        self._log_file.close()
         self._held.close()
 
     def _now(self) -> tuple[int, int]:
@@ -208,11 +212,8 @@ class DatabaseFiles:
         return status.st_mtime_ns, status.st_size
 
     def _log_now(self) -> _LogHead:
-        descriptor = os.open(self._names[1], os.O_RDONLY)  # it has no locks that closing it could drop
-        try:
-            return _LogHead(os.fstat(descriptor).st_size, os.pread(descriptor, _LOG_HEAD_BYTES, 0))
-        finally:
-            os.close(descriptor)
+        descriptor = self._log_file.fileno()
+        return _LogHead(os.fstat(descriptor).st_size, os.pread(descriptor, _LOG_HEAD_BYTES, 0))
 
     def _is_whole(self, connection: sqlite3.Connection) -> bool:
         """Whether the file, read by a new connection, holds what this process knows to be in it."""

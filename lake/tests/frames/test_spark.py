@@ -206,7 +206,8 @@ def _large(folder: Path, plan: Plan) -> tuple[str, RoundKey, dict[Any, Any]]:
             records[:, 17] %= 3
             records[:, 18] %= 2
         parts.append(records)
-        part = Part(f"{number % 2:032x}", number + 1, number + 1, len(records))
+        group = number // 2 + 1  # of its writer
+        part = Part(f"{number % 2:032x}", group, group, len(records))
         path = folder / f"reports/plan={key.plan}/version=1/round=5" / part.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(columns.encode(key, records))

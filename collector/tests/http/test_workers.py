@@ -279,11 +279,11 @@ def test_what_a_worker_left_for_the_others_goes_with_it() -> None:
     work = """
     worker.publish(b"")
     worker.ready()
-    for turn in range(400):
+    for turn in range(20_000):
         if worker.number:
             signal.pause()
         print(sorted(worker.published()), flush=True)
-        time.sleep(0.05)
+        time.sleep(0.001)
     return 0
 """
     with supervised(work.strip()) as process:
@@ -294,7 +294,7 @@ def test_what_a_worker_left_for_the_others_goes_with_it() -> None:
             if line == "[0, 1]\n" and "[0, 1]\n" not in lines[:-1]:
                 children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
                 os.kill(int(children[1]), signal.SIGKILL)
-            if ("[0, 1]\n" in lines and line == "[0]\n") or len(lines) > 300:
+            if ("[0, 1]\n" in lines and line == "[0]\n") or len(lines) > 15_000:
                 break
         process.terminate()
     assert lines[-1] == "[0]\n"

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -153,7 +154,8 @@ class DatabaseFiles:
         self._stamp = self._now()
         # Kept open: a collector that may open no more files goes on committing. The log has no locks that
         # closing it could drop.
-        self._log_file = open(self._names[1], "rb", buffering=0)  # noqa: SIM115
+        self._log_file = os.open(self._names[1], os.O_RDONLY)
+        self._let_go = weakref.finalize(self, os.close, self._log_file)
         self._log = self._log_now()
         self._version: int | None = None
 
@@ -204,7 +206,7 @@ class DatabaseFiles:
 
     def close(self) -> None:
         """Let go of the files."""
-        self._log_file.close()
+        self._let_go()
         self._held.close()
 
     def _now(self) -> tuple[int, int]:
@@ -212,8 +214,7 @@ class DatabaseFiles:
         return status.st_mtime_ns, status.st_size
 
     def _log_now(self) -> _LogHead:
-        descriptor = self._log_file.fileno()
-        return _LogHead(os.fstat(descriptor).st_size, os.pread(descriptor, _LOG_HEAD_BYTES, 0))
+        return _LogHead(os.fstat(self._log_file).st_size, os.pread(self._log_file, _LOG_HEAD_BYTES, 0))
 
     def _is_whole(self, connection: sqlite3.Connection) -> bool:
         """Whether the file, read by a new connection, holds what this process knows to be in it."""

@@ -1,7 +1,7 @@
 """
 Structured logs: one JSON object per line on standard error; never an address, a body, a key or an id.
 
-Nobody waits for whoever reads standard error. A server writes from a thread of its own, and lines wait for it in a
+Nothing waits for the reader of standard error. A server writes from a thread of its own, and lines wait for it in a
 queue; other programs, such as the supervisor of workers, have no thread and write at once if that does not block.
 What finds no room is dropped and counted, and the next line that is written says how many (`log-dropped`).
 """

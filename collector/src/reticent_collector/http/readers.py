@@ -70,7 +70,7 @@ class Readers:
         Run blocking work; raises `ProblemError` (503) when too much is queued.
 
         `gone` returns when the reader has gone, or at least sends no more: then work that still waits is refused in the
-        same way, in case somebody reads the answer.
+        same way, in case the answer is read.
         """
         future = self._submit(public, work, *arguments)
         answer = asyncio.wrap_future(future)

@@ -447,10 +447,10 @@ class _Words:
         self.flip_words = [[word(metric.flip.threshold) for _ in range(mechanism.bits)] for _ in range(_SIZE)]
 
     def picked_round(self, window: Any) -> int:
-        raise NotImplementedError
+        raise AssertionError("a round is handed to `answer`, so none is picked")
 
     def asked(self, plan: Plan) -> tuple[bool, ...]:
-        raise NotImplementedError
+        raise AssertionError("the plan of a vector asks about its one metric")
 
     def alpha(self, metric: Metric) -> int:
         return self.alpha_word

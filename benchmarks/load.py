@@ -121,28 +121,31 @@ def this_round() -> int:
 
 def singles(ports: list[int], connections: int, seconds: float, scheme: str = "http") -> float:
     """Acknowledged single reports a second, over as many keep-alive connections, by wrk; none may fail."""
-    wrk = shutil.which("wrk")
-    if wrk is None and scheme == "http":
+    if shutil.which("wrk") is None and scheme == "http":
         return _singles_by_threads(ports, min(connections, 32), seconds)
-    assert wrk, "wrk is needed to send reports over TLS"
-    share = connections // len(ports)
-    running = [
-        subprocess.Popen(  # noqa: S603
-            [wrk, "-t1", f"-c{share}", f"-d{seconds:.0f}s", "--timeout", "30s", "-s", str(LUA),
-             f"{scheme}://127.0.0.1:{port}"],
-            env={**os.environ, "RETICENT_ROUND": str(this_round())}, stdout=subprocess.PIPE, text=True,
-        )
-        for port in ports
-    ]  # fmt: skip
-    total = 0.0
-    for process in running:
-        said, _ = process.communicate()
-        assert "Non-2xx" not in said, said
-        assert "Socket errors" not in said, said
-        found = re.search(r"Requests/sec:\s+([\d.]+)", said)
-        assert found, said
-        total += float(found[1])
-    return total
+    share, rates = connections // len(ports), [0.0] * len(ports)
+
+    def work(place: int) -> None:
+        address = f"{scheme}://127.0.0.1:{ports[place]}"
+        rates[place] = wrk(address, share, seconds, LUA, RETICENT_ROUND=str(this_round()))
+
+    _all(work, len(ports))
+    return sum(rates)
+
+
+def wrk(address: str, connections: int, seconds: float, script: Path, **environment: str) -> float:
+    """Answered requests a second over as many keep-alive connections, by wrk; none may fail."""
+    program = shutil.which("wrk")
+    assert program, "wrk is needed: it is a package of Debian"
+    said = subprocess.run(  # noqa: S603
+        [program, "-t1", f"-c{connections}", f"-d{seconds:.0f}s", "--timeout", "30s", "-s", str(script), address],
+        env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "Non-2xx" not in said, said
+    assert "Socket errors" not in said, said
+    found = re.search(r"Requests/sec:\s+([\d.]+)", said)
+    assert found, said
+    return float(found[1])
 
 
 def _singles_by_threads(ports: list[int], connections: int, seconds: float) -> float:

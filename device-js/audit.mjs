@@ -29,7 +29,10 @@ class Participant {
   async answer(round, values) {
     if (this.now >= (round + 1) * plan.roundSeconds) return this.device.report(round);
     this.now = round * plan.roundSeconds;
-    for (const [name, value] of Object.entries(values)) this.device.set(name, typeof value === "string" ? Fraction.parse(value) : value);
+    for (const [name, value] of Object.entries(values)) {
+      if (plan.byName.get(name)?.kind === "choice") this.device.choose(name, value);
+      else this.device.set(name, typeof value === "string" ? Fraction.parse(value) : value);
+    }
     await this.device.status(); // the values belong to this round: they are written before the clock moves
     this.now += plan.roundSeconds;
     await this.device.flush();

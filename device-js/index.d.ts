@@ -7,15 +7,17 @@ export type Consent = "unset" | "granted" | "denied" | "local";
 export interface PolicySettings {
   /** Largest ε of one metric: 2. */
   maxEpsilon?: number | null;
-  /** Largest loss of one round, of the whole plan: 3. */
-  maxRound?: number | null;
-  /** Largest loss for life of everything that the state has ever held: 12. */
+  /** Largest loss of one report, of the whole plan: of a round, or of a window of sampled answers: 3. */
+  maxWindow?: number | null;
+  /** Largest loss for life of all remembered answers that the state has ever held: 12. */
   maxLifetime?: number | null;
+  /** Largest loss of the windows of sampled answers in any 365 days: 54. */
+  maxYear?: number | null;
   /** Shortest round, s: 3,600. */
   shortestRound?: number | null;
   /** Shortest window of sampled answers, s: 604,800. */
   shortestWindow?: number | null;
-  /** Fewest rounds from one plan that asks for new remembered answers to the next: 28. */
+  /** Fewest rounds from one plan that asks for new remembered answers to the next, or days where these are shorter: 28. */
   fewestRounds?: number | null;
   /** Smallest flip probability of a metric whose answers are remembered: 0.1. */
   leastFlip?: number | null;
@@ -32,8 +34,9 @@ export class Policy implements Required<PolicySettings> {
   /** No limits: for audits and tests. The loss for life of such a device has no bound. */
   static unlimited(): Policy;
   maxEpsilon: number | null;
-  maxRound: number | null;
+  maxWindow: number | null;
   maxLifetime: number | null;
+  maxYear: number | null;
   shortestRound: number | null;
   shortestWindow: number | null;
   fewestRounds: number | null;
@@ -47,9 +50,14 @@ export class Policy implements Required<PolicySettings> {
 export interface State {
   /**
    * Replaces the text by what `change` makes of it; null: there is none. Resolves when the new text is durable. No two
-   * changes are made from the same text; `change` may run several times, and the last run counts.
+   * changes are made from the same text; `change` may run several times, and the last run counts. `head` is the first
+   * line of the text, kept a second time: it says what a text that is damaged can have told at most.
    */
-  update(change: (text: string | null) => string | null): Promise<void>;
+  update(change: (text: string | null, head?: string | null) => string | null): Promise<void>;
+  /** Calls `notice` after another tab has called `announce`. */
+  watch?(notice: () => void): void;
+  /** Tells other tabs that the person has decided something. */
+  announce?(): void;
   close(): void;
 }
 
@@ -124,13 +132,15 @@ export interface Status {
   currentRound?: number;
   /** The first round that this device answers by itself. */
   answersFrom?: number | null;
+  /** When the next answer is given if nothing changes, unix seconds; null: never. */
+  nextAnswer?: number | null;
   reports?: { waiting: number; accepted: number; rejected: number; expired: number; local: number };
   lastAttempt?: { at: number; outcome: string } | null;
   nextAttempt?: number | null;
 }
 
 /** Every report of a device, and what they may have told together. */
-export class Receipt {
+export interface Receipt {
   plan: string;
   owner: string;
   problem: string;
@@ -181,7 +191,10 @@ export function readPlan(source: unknown): Promise<Plan>;
 /** Answers a plan on behalf of one device: values in, at most one report per round out. */
 export class Device {
   private constructor();
-  /** Rejects for a plan that is not whole, a state that is another plan's, and settings that cannot be. Nothing throws or rejects after that, unless `debug` is set. */
+  /**
+   * Rejects for a plan that is not whole and for settings that cannot be. Where the state cannot be used the device is
+   * silent, and `status()` has the reason. Nothing throws or rejects after that, unless `debug` is set.
+   */
   static open(settings: Settings): Promise<Device>;
   readonly consent: Consent;
   readonly currentRound: number;

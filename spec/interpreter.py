@@ -600,6 +600,10 @@ def answer_due(state: State, now: float) -> None:
             is_due = is_answerable(state, number, now) and is_in_whole_spell(state, number, now)
             if is_due and is_asked(state, number, now):
                 answer(state, number)
+    for number in list(kept.totals):  # values that nobody will ask for
+        plan = plan_for(state, number)
+        if plan is None or plan.closes(number) <= now:
+            del kept.totals[number]
     for report in kept.reports:
         if report.state == "waiting" and report.closes <= now:
             report.state = "expired"

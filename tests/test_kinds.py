@@ -11,13 +11,15 @@ from tests.shared.plans import COMMAND, CRASHED, KINDS, KINDS_HEAD, START_MS
 from reticent.device import Policy, answer
 from reticent.errors import ParameterError, PlanError
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
-from reticent.plan import Metric, Plan, privacy_card
+from reticent.plan import Metric, Plan
+from reticent.plan.card import privacy_card
 from reticent.testing import sandbox
 from reticent_collector.counts import HistogramCounts, MeanCounts
 from reticent_collector.estimates import HistogramEstimate, cumulative, estimate, expectation_maximisation
 from reticent_collector.plans import diff, lint
 from reticent_lab.audit import audit
-from reticent_lab.fleet import HashDraws, VectorisedFleet
+from reticent_lab.fleet import VectorisedFleet
+from reticent_lab.fleet.draws import HashDraws
 from reticent_lab.simulate import true_values
 from reticent_lake.frames import from_frame
 

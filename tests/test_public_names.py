@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -21,8 +24,8 @@ def test_the_public_names_are_sorted_complete_and_there() -> None:
 @pytest.mark.parametrize(
     "package",
     [
+        "reticent",
         "reticent.device",
-        "reticent.plan",
         "reticent.privacy",
         "reticent.testing",
         "reticent_collector.http",
@@ -33,6 +36,21 @@ def test_the_public_names_are_sorted_complete_and_there() -> None:
 def test_every_name_of_a_package_that_imports_late_is_there(package: str) -> None:
     module = import_module(package)
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
+    for home, name in checked_imports(module):
+        assert getattr(module, name) is getattr(import_module(home), name), f"{name} of {home}"
+
+
+def checked_imports(module: ModuleType) -> list[tuple[str, str]]:
+    """What a package imports for type checkers alone: the module and the name."""
+    tree = ast.parse(Path(str(module.__file__)).read_text())
+    return [
+        (str(node.module), alias.name)
+        for block in tree.body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("reticent")
+        for alias in node.names
+    ]
 
 
 def test_every_public_name_is_documented() -> None:

@@ -23,7 +23,8 @@ from reticent.mechanisms import (
     RandomizedResponse,
     add_mechanism,
 )
-from reticent.plan import Plan, privacy_card
+from reticent.plan import Plan
+from reticent.plan.card import privacy_card
 from reticent.privacy import loss_by_width
 from reticent.testing import sandbox
 from reticent_collector.counts import HistogramCounts, count_reports
@@ -34,7 +35,8 @@ from reticent_collector.estimates import (
     expected_half_width,
 )
 from reticent_lab.audit import CoreClient, audit
-from reticent_lab.fleet import HashDraws, VectorisedFleet
+from reticent_lab.fleet import VectorisedFleet
+from reticent_lab.fleet.draws import HashDraws
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ export function answer(draws, plan, round, values, segment) {
   const clean = inRange(plan, values);
   /** @type {number[]} */
   const bits = [];
-  /** @type {Record<string, number>} */
-  const visited = {};
+  /** @type {Map<string, number>} */
+  const visited = new Map();
   plan.metrics.forEach((/** @type {import("./plan.js").Metric} */ metric, /** @type {number} */ place) => {
     const { name, digest, mechanism, flip } = metric;
     if (!asked[place]) {
@@ -57,7 +57,7 @@ export function answer(draws, plan, round, values, segment) {
     mechanism.thresholds(memoClass, cohort).forEach((threshold, bit) => {
       bits.push(Number(memo[bit] < threshold !== (flips !== null && flips[bit] < flip)));
     });
-    visited[name] = memoClass;
+    visited.set(name, memoClass);
   });
   const body = JSON.stringify({
     plan: plan.name,

@@ -5,7 +5,10 @@
 // so a crash leaves the old layout or the new one.
 
 /** @typedef {"unset" | "granted" | "denied" | "local"} Consent */
-/** @typedef {"asked" | "environment"} Reason why nothing is recorded or answered */
+/**
+ * @typedef {"asked" | "environment" | "silent"} Reason why nothing is recorded or answered: the person, a rule, or a plan
+ * that is refused or has expired
+ */
 /** @typedef {import("./fraction.js").Fraction} Fraction */
 /**
  * @typedef {{ how: "add" | "set" | "keep", amount: Fraction, most: Fraction }} Change what happens to a total,
@@ -14,9 +17,9 @@
 
 /**
  * @typedef {object} Costs what questions cost, to see whether others cost more
- * @property {string} answers
+ * @property {number} window seconds of a window of sampled answers; 0: answers are remembered
  * @property {number} report
- * @property {Record<string, { digest: string, round: number, lifetime: number }>} metrics
+ * @property {[name: string, digest: string, round: number, lifetime: number][]} metrics
  */
 /**
  * @typedef {object} HeldPlan one version of the plan
@@ -29,7 +32,7 @@
  * @property {any} table the export; null once no round can need it
  */
 /**
- * @typedef {object} Entry what a metric has told, and can tell at most; that of a lost state has no metric
+ * @typedef {object} Entry what a metric has told, and can tell at most
  * @property {string} metric
  * @property {string} digest
  * @property {number} epoch
@@ -38,6 +41,13 @@
  * @property {number} lifetime
  */
 /** @typedef {{ start: number, ends: number, loss: number, round: number | null }} HeldWindow */
+/**
+ * @typedef {object} Limits the largest that were ever in force, and whether answers were ever sampled: what a state that
+ * is lost can have told at most
+ * @property {number} lifetime
+ * @property {number} year
+ * @property {boolean} sampled
+ */
 /**
  * @typedef {object} Kept a report and what became of it
  * @property {number} round
@@ -57,7 +67,6 @@
  * @typedef {object} Data
  * @property {{ said: Consent, costs: Costs, epoch: number } | null} choice of the person, and for what
  * @property {Consent} inForce the consent that was last applied
- * @property {number | null} grantedFrom first round wholly under "granted"
  * @property {string} plan a state serves one plan
  * @property {number} roundSeconds
  * @property {string} secret 32 bytes from the operating system, hexadecimal; empty: there is none
@@ -69,20 +78,25 @@
  * @property {{ epoch: number, beganIn: number, reason: string }[]} epochs
  * @property {HeldPlan[]} plans rising versions
  * @property {{ from: number, through: number | null, reason: Reason }[]} pauses
+ * @property {[first: number, last: number][]} on rounds in which the program ran, rising
  * @property {HeldWindow[]} windows rising; they never overlap
  * @property {Record<string, Record<string, string>>} totals raw values, until they are answered
  * @property {Kept[]} reports rising rounds
  * @property {Record<string, number>} earlier reports that are not listed any more, by state
  * @property {Entry[]} ledger
+ * @property {Limits} largest
+ * @property {Limits & { at: number } | null} lost an earlier state that was damaged, and when
  * @property {Record<string, number>} notes what went wrong, by kind
  * @property {{ at: number, outcome: string } | null} lastAttempt
  */
+
+/** Without a prototype: a metric may be called "constructor". @returns {Record<string, any>} */
+export const emptyTable = () => Object.create(null);
 
 /** @returns {Data} */
 export const emptyData = () => ({
   choice: null,
   inForce: "unset",
-  grantedFrom: null,
   plan: "",
   roundSeconds: 0,
   secret: "",
@@ -94,19 +108,26 @@ export const emptyData = () => ({
   epochs: [],
   plans: [],
   pauses: [],
+  on: [],
   windows: [],
-  totals: {},
+  totals: emptyTable(),
   reports: [],
-  earlier: {},
+  earlier: emptyTable(),
   ledger: [],
-  notes: {},
+  largest: { lifetime: 0, year: 0, sampled: false },
+  lost: null,
+  notes: emptyTable(),
   lastAttempt: null,
 });
 
 /** JSON has no infinity. @param {string} _key @param {unknown} value */
 const infinityAsText = (_key, value) => (value === Infinity ? "infinite" : value);
 /** @param {string} _key @param {unknown} value */
-const infinityFromText = (_key, value) => (value === "infinite" ? Infinity : value);
+const revive = (_key, value) => {
+  if (value === "infinite") return Infinity;
+  const isTable = typeof value === "object" && value !== null && !Array.isArray(value);
+  return isTable ? Object.assign(emptyTable(), value) : value;
+};
 
 /**
  * 64 bits that differ for certain when one character does: multiplying by an odd number loses nothing.
@@ -129,7 +150,38 @@ function checksum(json) {
  *
  * @type {((data: any) => any)[]}
  */
-export const STEPS = [];
+export const STEPS = [
+  // 2: when the program ran, which is not known of earlier rounds; what a lost state can have told; costs as a list.
+  ({ grantedFrom: _, ...data }) => {
+    const { choice, ledger, plans } = data;
+    const isSampled = plans.some((/** @type {HeldPlan} */ { window }) => window > 0);
+    const lost = ledger.find((/** @type {Entry} */ { metric }) => metric === "");
+    if (choice) {
+      const { answers, report, metrics } = choice.costs;
+      const window = answers === "remembered" ? 0 : parseInt(answers.slice("sampled, ".length)) * data.roundSeconds;
+      const costs = Object.entries(metrics).map(
+        ([name, { digest, round, lifetime }]) => [name, digest, round, lifetime],
+      );
+      choice.costs = { window, report, metrics: costs };
+    }
+    return {
+      ...data,
+      on: [],
+      ledger: ledger.filter((/** @type {Entry} */ entry) => entry !== lost),
+      largest: { lifetime: upTo(ledger, "lifetime"), year: upTo(data.windows, "loss"), sampled: isSampled },
+      lost: lost
+        ? { lifetime: lost.lifetime, year: Infinity, sampled: isSampled, at: lostAt(data) }
+        : null,
+    };
+  },
+];
+
+/** A bound of a sum. @param {any[]} entries @param {string} name */
+const upTo = (entries, name) => 1.000001 * entries.reduce((sum, entry) => sum + entry[name], 0);
+
+/** When a state of layout 1 was found damaged. @param {any} data */
+const lostAt = ({ epochs, roundSeconds }) =>
+  (epochs.find((/** @type {{ epoch: number }} */ { epoch }) => epoch === 1)?.beganIn ?? 0) * roundSeconds;
 
 /** The number of the layout that is written. */
 export const knownLayout = () => 1 + STEPS.length;
@@ -147,13 +199,20 @@ export class NewerStateError extends Error {
   }
 }
 
-/** @param {Data} data */
+/**
+ * The first line says what the state can have told at most. A state keeps it a second time, for the day on which the
+ * text is damaged.
+ *
+ * @param {Data} data
+ */
 export function toText(data) {
   const json = JSON.stringify(data, infinityAsText);
-  return `reticent-state-${knownLayout()} ${checksum(json)}\n${json}`;
+  const { epoch, largest: { lifetime, year, sampled } } = data;
+  const limits = `${epoch}/${lifetime}/${year}/${Number(sampled)}`;
+  return `reticent-state-${knownLayout()} ${checksum(json)} ${limits} ${checksum(limits)}\n${json}`;
 }
 
-const HEAD = /^reticent-state-([1-9]\d{0,8}) ([^\n]*)\n/;
+const HEAD = /^reticent-state-([1-9]\d{0,8}) ([^ \n]*)([^\n]*)(?:\n|$)/;
 
 /**
  * The data of a text of this layout or an older one; null when it is damaged, so that nothing in it can be trusted.
@@ -169,5 +228,21 @@ export function fromText(text) {
   if (layout > knownLayout()) throw new NewerStateError(`layout ${layout}; this version knows ${knownLayout()}`);
   const json = text.slice(head[0].length);
   if (head[2] !== checksum(json)) return null;
-  return STEPS.slice(layout - 1).reduce((data, step) => step(data), JSON.parse(json, infinityFromText));
+  return STEPS.slice(layout - 1).reduce((data, step) => step(data), JSON.parse(json, revive));
+}
+
+/**
+ * The epoch and the limits that the first line of a damaged text names, or its second copy; without them there is no
+ * bound.
+ *
+ * @param {string[]} texts @returns {Limits & { epoch: number }}
+ */
+export function limitsOf(...texts) {
+  for (const text of texts) {
+    const [limits, sum] = HEAD.exec(text)?.[3].trim().split(" ") ?? [];
+    if (!limits || sum !== checksum(limits)) continue;
+    const [epoch, lifetime, year, sampled] = limits.split("/").map(Number);
+    return { epoch, lifetime, year, sampled: sampled === 1 };
+  }
+  return { epoch: 0, lifetime: Infinity, year: Infinity, sampled: true };
 }

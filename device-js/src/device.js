@@ -1,14 +1,12 @@
 // The device: a quiet guest in somebody else's page or program.
 
-import { answer } from "./answer.js";
-import { emptyData, fromText, NewerStateError, toText } from "./data.js";
+import { emptyData, emptyTable, fromText, limitsOf, NewerStateError, toText } from "./data.js";
 import { afterDamage, Engine, isExpired } from "./engine.js";
 import { clamped } from "./fraction.js";
 import { backOff, claim, due, LONGEST_SEND, nextDue, settle } from "./outbox.js";
 import { Pending } from "./pending.js";
-import { readPlan } from "./plan.js";
+import { checkDigests, parsePlan, PlanError } from "./plan.js";
 import { Policy, readEnvironment } from "./policy.js";
-import { previewOf, Receipt, statusOf } from "./receipt.js";
 import { httpTransport } from "./transport.js";
 
 /** @typedef {import("./data.js").Change} Change */
@@ -28,11 +26,13 @@ export class Device {
   #policy;
   #settings;
   #transport;
-  /** @type {import("./engine.js").Verdict | null} */
-  #verdict = null;
+  /** @type {import("./engine.js").Session} */
+  #session = { verdict: null, onSince: null };
   #pending = new Pending();
   /** @type {Record<string, number>} what went wrong and is not in the state yet */
-  #notes = {};
+  #notes = emptyTable();
+  /** Why the state could not be used when it was last needed; empty: it could. */
+  #problem = "";
   /**
    * @type {[number, import("./plan.js").Plan | null][]} rounds and plans, the newest first; empty: nothing is recorded
    */
@@ -48,8 +48,9 @@ export class Device {
   #working = Promise.resolve();
   /** @type {Promise<unknown>} the attempts under way, each from its claim on; it never rejects */
   #sending = Promise.resolve();
+  #look = () => void this.#quietly(() => this.#update(() => {}));
   #onHide = () => {
-    if (globalThis.document?.visibilityState === "hidden") void this.#quietly(() => this.#update(() => {}));
+    if (globalThis.document?.visibilityState === "hidden") this.#look();
   };
 
   /**
@@ -80,15 +81,21 @@ export class Device {
   }
 
   /**
-   * A device, once its state is open. Rejects for a plan that is not whole, a state that is another plan's, and
-   * settings that cannot be; nothing throws or rejects after that, unless `debug` is set.
+   * A device, once its state is open. Rejects for a plan that is not whole and for settings that cannot be. A state that
+   * cannot be used makes a silent device: `status()` has the reason, and `debug` throws it.
    *
    * @param {import("../index.js").Settings} settings
    */
   static async open(settings) {
-    const device = new Device(await readPlan(settings.plan), settings);
-    await device.#update(() => {});
+    const device = new Device(parsePlan(settings.plan), settings);
+    try {
+      await checkDigests(device.#plan);
+    } catch (error) {
+      if (device.#settings.debug || error instanceof PlanError) throw error;
+    }
+    await device.#quietly(() => device.#update(() => {}));
     if (device.#settings.debug) device.#slips();
+    device.#state.watch?.(device.#look);
     globalThis.document?.addEventListener("visibilitychange", device.#onHide);
     return device;
   }
@@ -202,14 +209,12 @@ export class Device {
     return this.#quietly(() =>
       this.#update((engine) => {
         const number = round ?? engine.current - 1;
-        if (!Number.isSafeInteger(number) || number < 0 || number > engine.current || !engine.active) {
-          return null;
-        }
-        const { enrolledFrom } = engine.data;
-        if (round === undefined && !engine.report(number) && (enrolledFrom === null || number < enrolledFrom)) {
-          return null;
-        }
-        return engine.answer(number, true)?.body ?? null;
+        if (!Number.isSafeInteger(number) || number > engine.current || !engine.active || !engine.sends) return null;
+        const kept = engine.report(number) ??
+          (engine.isDue(number) && engine.isAsked(number) ? engine.answer(number) : null);
+        if (!kept || kept.state === "local") return null; // it never leaves
+        engine.tell(kept);
+        return kept.body;
       }),
     );
   }
@@ -255,47 +260,30 @@ export class Device {
    */
   async #do(step, silences = true) {
     const done = await this.#quietly(() => this.#update((engine) => step(engine) !== false));
+    if (done) this.#state.announce?.();
     if (!silences || !done) return done ?? false;
     // A report that was on its way; not forever, since a transport of the host's own may never answer.
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    let timer;
-    const tooLong = new Promise((resolve) => (timer = setTimeout(resolve, 1000 * (LONGEST_SEND + 2), false)));
-    const isSilent = await Promise.race([this.#sending.then(() => true), tooLong]);
-    clearTimeout(timer);
-    return isSilent === true;
+    return soon(this.#sending.then(() => true), LONGEST_SEND + 2);
   }
 
   /** The exact bytes that would be sent next, and what each bit means in words. */
   async preview() {
-    return this.#quietly(() =>
-      this.#update((engine) => {
-        const waiting = engine.data.reports.find(({ state }) => state === "waiting");
-        if (waiting) return previewOf(waiting, engine, this.#plan, "This is waiting to be sent.");
-        const plan = engine.planFor(engine.current);
-        const draws = plan && engine.active ? engine.drawsForPreview() : null;
-        if (!plan || !draws) return null;
-        const made = answer(draws, plan, engine.current, engine.values(engine.current), this.#settings.segment);
-        const kept = { ...made, version: plan.version, round: engine.current };
-        return previewOf(kept, engine, this.#plan, "This would be sent if the round under way ended now.");
-      }),
-    );
+    const { previewOf } = await import("./look.js");
+    return this.#quietly(() => this.#update(previewOf));
   }
 
   /** Everything that was told, and what it may have told. */
   async receipt() {
+    const { Receipt } = await import("./look.js");
     return (await this.#quietly(() => this.#update((engine) => new Receipt(engine)))) ?? new Receipt(null);
   }
 
   /** How the device is doing: what it answers, why not, what waits, what went wrong. */
   async status() {
+    const { statusOf } = await import("./look.js");
     const status = await this.#quietly(() => this.#update(statusOf));
-    if (status) return status;
-    let reason = "the state cannot be read just now";
-    if (this.#closed) reason = "the device is closed";
-    else if (this.#notes["state-newer"]) {
-      reason = "the state was written by a newer version of reticent, and is left alone: update reticent";
-    }
-    return { plan: this.#plan.name, active: false, reasons: [reason], notes: { ...this.#notes } };
+    const reason = this.#closed ? "the device is closed" : `the state cannot be used: ${this.#problem}`;
+    return status ?? { plan: this.#plan.name, active: false, reasons: [reason], notes: { ...this.#notes } };
   }
 
   // Life
@@ -329,7 +317,7 @@ export class Device {
     this.#timer = setTimeout(() => {
       this.#wakesAt = Infinity;
       this.#working = this.#quietly(async () => {
-        await (this.#started ? this.#work(false) : this.#update(() => {}));
+        await (this.#started ? this.#work(false) : this.#write());
       });
     }, 1000 * seconds);
     /** @type {any} */ (this.#timer).unref?.(); // in Node: a device does not keep its program alive
@@ -384,20 +372,42 @@ export class Device {
   }
 
   /**
-   * One change of the state, which takes along what waits in memory.
+   * One call: the program runs now, and the state changes by one step.
    *
    * @template Result @param {(engine: Engine) => Result} step @returns {Promise<Result>}
    */
-  async #update(step) {
+  #update(step) {
+    return this.#change((engine, record) => {
+      engine.begin();
+      engine.notePresence();
+      record();
+      const result = step(engine);
+      engine.notePresence();
+      return result;
+    });
+  }
+
+  /** Write what waits in memory, and nothing else: what shows outside must not depend on values. */
+  #write() {
+    return this.#change((_engine, record) => record());
+  }
+
+  /**
+   * Change the state; it takes along what waits in memory.
+   *
+   * @template Result @param {(engine: Engine, record: () => void) => Result} step @returns {Promise<Result>}
+   */
+  async #change(step) {
     if (this.#closed) throw new Error("the device is closed");
+    await checkDigests(this.#plan);
     const [recorded, notes] = [this.#pending.take(), this.#notes];
-    this.#notes = {};
+    this.#notes = emptyTable();
     /** @type {Result | undefined} */
     let result;
     /** @type {Engine | undefined} */
     let last;
     try {
-      await this.#state.update((text) => {
+      await this.#state.update((text, head) => {
         const { consent, askAgain, segment, environment } = this.#settings;
         const setting = {
           plan: this.#plan,
@@ -408,12 +418,14 @@ export class Device {
           silenced: this.#policy.silencedBy(environment()),
           now: this.#now(),
         };
-        const data = text === null ? emptyData() : fromText(text) ?? afterDamage(setting);
-        const engine = new Engine(data, setting, data.secret ? this.#verdict : null); // none: it was wiped
-        engine.begin();
-        engine.record(recorded);
-        for (const [kind, count] of Object.entries(notes)) engine.note(kind, count);
-        result = step(engine);
+        const data = text === null
+          ? emptyData()
+          : fromText(text) ?? afterDamage(setting, limitsOf(text, head ?? ""));
+        const engine = new Engine(data, setting, this.#session);
+        result = step(engine, () => {
+          engine.record(recorded);
+          for (const [kind, count] of Object.entries(notes)) engine.note(kind, count);
+        });
         last = engine;
         return engine.isEmpty ? null : toText(data);
       });
@@ -424,7 +436,7 @@ export class Device {
     }
     if (last) {
       const engine = last;
-      this.#verdict = engine.verdict;
+      this.#session = { verdict: engine.verdict, onSince: engine.onSince };
       this.#consent = engine.data.inForce;
       this.#timeline = engine.active
         ? engine.data.plans.slice(-4).reverse().map((held) => [held.fromRound, engine.planFor(held.fromRound)])
@@ -440,9 +452,12 @@ export class Device {
    */
   async #quietly(work) {
     try {
-      return await work();
+      const result = await work();
+      this.#problem = "";
+      return result;
     } catch (error) {
       if (this.#settings.debug) throw error;
+      this.#problem = error instanceof Error ? error.message : String(error);
       if (this.#closed) this.#count("closed");
       else this.#count(error instanceof NewerStateError ? "state-newer" : "state");
       return null;
@@ -477,8 +492,21 @@ export class Device {
     if (isExpired(this.#plan, this.#settings.clock())) {
       throw new Error(`plan ${this.#plan.name} expired on ${this.#plan.expires}`);
     }
-    if (this.#verdict?.refused.length) {
-      throw new Error(`plan ${this.#plan.name} is refused: ${this.#verdict.refused.join("; ")}`);
+    if (this.#session.verdict?.refused.length) {
+      throw new Error(`plan ${this.#plan.name} is refused: ${this.#session.verdict.refused.join("; ")}`);
     }
   }
+}
+
+/**
+ * What a promise resolves to; false when it takes longer.
+ *
+ * @param {Promise<boolean>} promise @param {number} seconds
+ */
+function soon(promise, seconds) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  /** @type {Promise<boolean>} */
+  const tooLong = new Promise((resolve) => (timer = setTimeout(resolve, 1000 * seconds, false)));
+  return Promise.race([promise, tooLong]).finally(() => clearTimeout(timer));
 }

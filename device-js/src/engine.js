@@ -1,24 +1,26 @@
-// What a device does with its data: take up a plan, record, answer, send, pause, forget. Each step changes the data in
-// memory; whoever calls it makes that durable before anything leaves the device.
+// What a device does with its data: take up a plan, record, answer, pause, forget. Each step changes the data in memory;
+// whoever calls it makes that durable before anything leaves the device. spec/transitions.md has the rules.
 //
 // No decision here depends on a value, except which remembered answer is given.
 
 import { answer } from "./answer.js";
-import { fromHex } from "./bytes.js";
-import { emptyData } from "./data.js";
+import { fromHex, toHex } from "./bytes.js";
+import { emptyData, emptyTable } from "./data.js";
 import { Draws } from "./draws.js";
 import { Fraction } from "./fraction.js";
-import { isHeld, lifetime, visit } from "./ledger.js";
+import { asksAnew, hold, isHeld, lifetime, visit } from "./ledger.js";
+import { compose, lifetimeLoss, lossOfReport, lossOfRound } from "./losses.js";
 import { changed } from "./pending.js";
-import { consider, costsOf, newSecret, planOf, remember } from "./plans.js";
+import { Plan } from "./plan.js";
+import { YEAR } from "./policy.js";
 
 /** @typedef {import("./data.js").Consent} Consent */
+/** @typedef {import("./data.js").Costs} Costs */
 /** @typedef {import("./data.js").Data} Data */
 /** @typedef {import("./data.js").HeldPlan} HeldPlan */
 /** @typedef {import("./data.js").Kept} Kept */
 /** @typedef {import("./data.js").Reason} Reason */
-/** @typedef {import("./plan.js").Plan} Plan */
-/** @typedef {import("./plans.js").Verdict} Verdict */
+/** @typedef {import("./plan.js").Metric} Metric */
 /** @typedef {import("./pending.js").Recorded} Recorded */
 /**
  * @typedef {object} Setting what the host said, and the moment
@@ -30,25 +32,46 @@ import { consider, costsOf, newSecret, planOf, remember } from "./plans.js";
  * @property {string[]} silenced why the environment keeps the device silent
  * @property {number} now unix seconds
  */
+/**
+ * @typedef {object} Session what a running program knows beside its state
+ * @property {{ answers: boolean, refused: string[] } | null} verdict whether a plan is held that the policy allows, and
+ *   why one is not taken up; null: to be found out
+ * @property {number | null} onSince the round since which it is known to run
+ */
 
-const MOST_ROUNDS_AT_ONCE = 64;
 const MOST_REPORTS_LISTED = 120;
+const MOST_SPELLS = 400;
 const OLDEST_PAUSE = 10_000; // rounds
 
+/** Plans by fingerprint; those in the data were checked before they came there. @type {Map<string, Plan>} */
+const parsed = new Map();
+
 export class Engine {
-  /** @param {Data} data @param {Setting} setting @param {Verdict | null} verdict of the plan, from earlier */
-  constructor(data, setting, verdict) {
+  /** @param {Data} data @param {Setting} setting @param {Session} session */
+  constructor(data, setting, { verdict, onSince }) {
     this.data = data;
     this.setting = setting;
-    this.now = setting.now;
-    this.current = Math.floor(setting.now / setting.plan.roundSeconds);
-    this.verdict = verdict;
-    remember(setting.plan);
+    this.verdict = data.secret ? verdict : null; // none: it was wiped
+    this.onSince = onSince;
+    this.moveTo(setting.now);
+    parsed.set(setting.plan.fingerprint, setting.plan);
+  }
+
+  /** @param {number} now unix seconds */
+  moveTo(now) {
+    this.now = now;
+    this.current = Math.floor(now / this.setting.plan.roundSeconds);
+    return this;
+  }
+
+  /** Whether there is consent to record and answer. */
+  get records() {
+    return this.data.inForce === "granted" || this.data.inForce === "local";
   }
 
   /** Whether values are recorded and rounds answered. */
   get active() {
-    return this.verdict?.answers === true && !this.isPaused();
+    return this.verdict?.answers === true && !this.isPaused() && !isExpired(this.setting.plan, this.now);
   }
 
   /** Whether what waits may be sent. */
@@ -56,74 +79,62 @@ export class Engine {
     return this.data.inForce === "granted" && !this.isPaused();
   }
 
-  /** The first step of every change: consent, environment and plan as they are now. */
-  begin() {
-    const { data, setting } = this;
-    if (data.secret && (data.plan !== setting.plan.name || data.roundSeconds !== setting.plan.roundSeconds)) {
-      throw new Error(
-        `this state belongs to plan ${data.plan} with rounds of ${data.roundSeconds} s; ` +
-          `plan ${setting.plan.name} needs a state of its own`,
-      );
-    }
-    this.#apply(data.choice?.said ?? setting.consent);
-    if (!setting.silenced.length) this.resume("environment");
-    else if (data.secret) this.pause("environment");
-    if (data.inForce !== "granted" && data.inForce !== "local") this.verdict = null;
-    else if (!this.verdict && !(setting.silenced.length && !data.secret)) this.#takeUp();
-    if (this.verdict?.answers) this.#holdWindows();
-  }
-
-  /** Hold the plan; where it asks for more than the person agreed to, their choice lapses instead. */
-  #takeUp() {
-    this.verdict = consider(this);
-    if (!this.verdict.asksMore || !this.data.choice) return;
-    this.data.choice.said = "unset";
-    this.#apply("unset");
-    this.verdict = null;
-  }
-
-  // Consent
-
-  /** What the person chose. @param {Consent} said */
-  choose(said) {
-    this.data.choice = { said, costs: costsOf(this.setting.plan), epoch: this.data.epoch };
-    this.verdict = null;
-    this.begin();
-  }
-
-  /** @param {Consent} consent */
-  #apply(consent) {
-    const { data } = this;
-    const before = data.inForce;
-    if (before === consent) return;
-    data.inForce = consent;
-    data.grantedFrom = consent === "granted" ? this.current + 1 : null;
-    if (before === "granted") this.#dropWaiting(consent === "local");
-    if (consent === "local" && before === "granted") return;
-    if (consent === "granted" && before === "local") return;
-    // From or to a time without consent: no round that touches it is answered.
-    data.silentThrough = Math.max(data.silentThrough, this.current);
-    data.totals = {};
-    const untold = data.reports.filter((kept) => !kept.told).map(({ round }) => round);
-    data.reports = data.reports.filter((kept) => kept.told);
-    if (consent === "granted" || consent === "local") return;
-    // What was told stays listed and counted, and the secret with it, so that the same answers come if the person
-    // changes their mind. Where nothing was told, nothing but the choice is kept.
-    data.windows = data.windows.filter(({ round }) => round !== null && !untold.includes(round));
-    Object.assign(data, { notes: {}, lastAttempt: null });
-    delete data.earlier.local;
-    if (data.told) return;
-    const pauses = data.pauses.filter(({ reason, through }) => reason === "asked" && through === null); // a choice too
-    Object.assign(data, emptyData(), { choice: data.choice, inForce: consent, pauses });
-  }
-
   /** Whether there is nothing that would have to be kept. */
   get isEmpty() {
     const { data, setting } = this;
     return !data.secret &&
-      !data.ledger.length &&
+      !data.lost &&
       !this.isPaused("asked") &&
       (!data.choice || (data.choice.said === "unset" && setting.consent === "unset"));
+  }
+
+  /** The first step of every call: consent, environment and plan as they are now. */
+  begin() {
+    const { data, setting: { plan, policy, consent, silenced } } = this;
+    if (data.secret && (data.plan !== plan.name || data.roundSeconds !== plan.roundSeconds)) {
+      throw new Error(
+        `it belongs to plan ${data.plan} with rounds of ${data.roundSeconds} s; ` +
+          `plan ${plan.name} needs a state of its own`,
+      );
+    }
+    data.largest.lifetime = Math.max(data.largest.lifetime, policy.maxLifetime ?? Infinity);
+    data.largest.year = Math.max(data.largest.year, policy.maxYear ?? Infinity);
+    this.#apply(data.choice?.said ?? consent);
+    if (!silenced.length) this.resume("environment");
+    else if (data.secret) this.pause("environment");
+    if (!this.records) this.verdict = null;
+    else if (!this.verdict && (data.secret || !silenced.length)) this.#takeUp();
+  }
+
+  // Presence: when the program ran, never what it measured
+
+  /** The program runs now. Every call does this, and a recorded value never does. */
+  notePresence() {
+    const { data, current } = this;
+    if (!this.records || !data.secret) {
+      this.onSince = null;
+      return;
+    }
+    const from = Math.min(this.onSince ?? current, current);
+    this.onSince = current;
+    const apart = data.on.filter(([first, last]) => last < from - 1 || first > current + 1);
+    const joined = data.on.filter((spell) => !apart.includes(spell));
+    const firsts = joined.map(([first]) => first);
+    const lasts = joined.map(([, last]) => last);
+    data.on = [...apart, /** @type {[number, number]} */ ([Math.min(from, ...firsts), Math.max(current, ...lasts)])]
+      .sort(([one], [other]) => one - other)
+      .slice(-MOST_SPELLS);
+    if (this.active) this.#holdWindows();
+    else if (!this.isPaused()) this.#markSilent(from, current);
+  }
+
+  /** Refused or expired: no values were recorded in these rounds, so they have no answer. @param {number} from @param {number} through */
+  #markSilent(from, through) {
+    const { pauses } = this.data;
+    const last = pauses.findLast(({ reason }) => reason === "silent");
+    if (last?.through != null && last.from <= from && from <= last.through + 1) {
+      last.through = Math.max(last.through, through);
+    } else pauses.push({ from, through, reason: "silent" });
   }
 
   // Plans
@@ -142,76 +153,167 @@ export class Engine {
     return held ? planOf(held) : null;
   }
 
+  /** Hold the plan from the next round on. A refused one changes nothing: the version held goes on. */
+  #takeUp() {
+    const { data, setting: { plan } } = this;
+    const newest = data.plans.at(-1);
+    /** @type {string[]} */
+    let refused = [];
+    if (!newest || plan.version > newest.version) {
+      const first = this.#firstRound(newest);
+      const isNew = asksAnew(data, plan);
+      refused = this.#problems(plan, isNew && data.changedIn !== null ? first - data.changedIn : null);
+      if (!refused.length) {
+        if (this.#asksMore(plan)) return this.#lapse();
+        this.#enrol();
+        data.enrolledFrom ??= first;
+        if (isNew) data.changedIn = first;
+        data.plans.push(heldPlan(plan, first));
+        data.largest.sampled ||= plan.sampled;
+      }
+    } else if (plan.version < newest.version) refused = [
+      `version ${plan.version} is older than version ${newest.version}, which this device holds`,
+    ];
+    else if (plan.fingerprint !== newest.fingerprint) refused = [
+      `version ${plan.version} asks something else than the version ${plan.version} that this device holds; ` +
+        "a change needs a new version",
+    ];
+    else newest.table = plan.table; // better words are no new plan
+    const held = data.plans.at(-1);
+    const answered = held && planOf(held);
+    const beyond = answered ? this.#problems(answered) : [];
+    this.verdict = {
+      answers: answered !== null && answered !== undefined && !beyond.length,
+      refused: [...new Set([...refused, ...beyond])],
+    };
+    if (!this.verdict.answers || !answered || isHeld(data, answered)) return;
+    if (this.#asksMore(answered)) return this.#lapse();
+    hold(data, answered); // in one change with the plan: nothing is ever answered that is not counted
+  }
+
+  /** The first round under a new version: the next one; windows never overlap. @param {HeldPlan | undefined} newest */
+  #firstRound(newest) {
+    const { plan } = this.setting;
+    const next = this.current + 1;
+    if (!newest || (!newest.window && !plan.window)) return next;
+    const free = newest.window === plan.window ? 0 : Math.ceil(this.#freeFrom / plan.roundSeconds);
+    return Math.max(next, newest.fromRound, free);
+  }
+
+  /** What the policy has against a plan. @param {Plan} plan @param {number | null} roundsSinceChange */
+  #problems(plan, roundsSinceChange = null) {
+    return this.setting.policy.problems(plan, lifetime(this.data, plan), roundsSinceChange);
+  }
+
+  #enrol() {
+    const { data, setting: { plan }, current } = this;
+    if (data.secret) return;
+    data.plan = plan.name;
+    data.roundSeconds = plan.roundSeconds;
+    data.secret = newSecret();
+    // No earlier round is ever answered: a pause that lasts began with the first, however rounds were numbered then.
+    data.pauses = data.pauses.filter(({ through }) => through === null).map((pause) => ({ ...pause, from: 0 }));
+    if (!data.epochs.length) data.epochs.push({ epoch: data.epoch, beganIn: current, reason: "enrolled" });
+  }
+
+  // Consent
+
+  /** What the person chose. @param {Consent} said */
+  choose(said) {
+    this.data.choice = { said, costs: costsOf(this.setting.plan), epoch: this.data.epoch };
+    this.verdict = null;
+    this.begin();
+  }
+
+  /** Whether a plan asks for more than what the person said yes to. @param {Plan} plan */
+  #asksMore(plan) {
+    const { choice, epoch } = this.data;
+    const isYes = choice?.said === "granted" || choice?.said === "local";
+    return isYes && this.setting.askAgain && (choice.epoch !== epoch || costMore(choice.costs, plan));
+  }
+
+  /** The person has to be asked again. */
+  #lapse() {
+    if (this.data.choice) this.data.choice.said = "unset";
+    this.#apply("unset");
+    this.verdict = null;
+  }
+
+  /** @param {Consent} consent */
+  #apply(consent) {
+    const { data } = this;
+    const before = data.inForce;
+    if (before === consent) return;
+    data.inForce = consent;
+    this.onSince = null;
+    if (consent === "local" && before === "granted") {
+      // What waits stays here and is shown; the round under way is answered here too.
+      for (const kept of data.reports) if (kept.state === "waiting") kept.state = kept.told ? "expired" : "local";
+      return;
+    }
+    // No round that touches another consent is answered.
+    data.silentThrough = Math.max(data.silentThrough, this.current);
+    data.totals = emptyTable();
+    if (!this.records) this.#wipe();
+  }
+
+  /** Keep the choice, and what was told with the secret it came from; where nothing was told, nothing else. */
+  #wipe() {
+    const { data } = this;
+    const untold = data.reports.filter((kept) => !kept.told).map(({ round }) => round);
+    this.#dropWaiting();
+    data.reports = data.reports.filter((kept) => kept.told);
+    data.windows = data.windows.filter(({ round }) => round !== null && !untold.includes(round));
+    data.pauses = data.pauses.filter(({ through }) => through === null);
+    Object.assign(data, { on: [], notes: emptyTable(), lastAttempt: null });
+    delete data.earlier.local;
+    if (data.told) return;
+    const { choice, inForce, largest } = data;
+    const pauses = data.pauses.filter(({ reason }) => reason === "asked"); // a choice too
+    Object.assign(data, emptyData(), { choice, inForce, largest, pauses });
+  }
+
   // Windows of sampled answers: they never overlap, whatever versions of the plan say
 
   /** When the latest window held ends, unix seconds. */
-  get freeFrom() {
+  get #freeFrom() {
     return this.data.windows.at(-1)?.ends ?? 0;
   }
 
+  /** Hold each window that has begun and can still be answered, if the year's limit has room for it. */
   #holdWindows() {
-    const { data } = this;
-    if (!data.plans.some(({ window }) => window) || data.enrolledFrom === null) return;
-    const earliest = Math.max(data.enrolledFrom, data.silentThrough + 1);
-    const from = Math.max(earliest, this.lastClosed() + 1, this.current - MOST_ROUNDS_AT_ONCE);
-    for (let round = from; round <= this.current; round++) {
-      const [plan, held] = [this.planFor(round), this.held(round)];
-      const window = plan?.windowOf(round);
-      if (!plan || !held || !window) continue;
-      const most = this.setting.policy.maxLifetime;
-      if (
-        window.first >= earliest &&
-        window.start >= this.freeFrom &&
-        this.planFor(window.first)?.window === plan.window &&
-        !this.isPausedIn(window.first, this.current, "environment") &&
-        (most === null || lifetime(data, null, held.reportLoss) <= most)
-      ) {
-        data.windows.push({
-          start: window.start,
-          ends: window.start + window.rounds * data.roundSeconds,
-          loss: held.reportLoss,
-          round: null,
-        });
+    const { data, current } = this;
+    const earliest = Math.max(data.enrolledFrom ?? Infinity, data.silentThrough + 1);
+    data.plans.forEach((held, place) => {
+      const plan = held.window ? planOf(held) : null;
+      if (!plan) return;
+      const last = Math.min(current, (data.plans[place + 1]?.fromRound ?? Infinity) - 1);
+      let round = Math.max(earliest, held.fromRound, firstOpen(plan, this.now));
+      while (round <= last) {
+        const window = plan.windowOf(round);
+        if (!window) return;
+        if (
+          window.first >= earliest &&
+          window.start >= this.#freeFrom &&
+          this.held(window.first)?.window === held.window &&
+          !this.isPausedIn(window.first, current, "environment") &&
+          this.#hasRoom(held.reportLoss, window.start)
+        ) {
+          const ends = window.start + window.rounds * data.roundSeconds;
+          data.windows.push({ start: window.start, ends, loss: data.inForce === "local" ? 0 : held.reportLoss, round: null });
+        }
+        round = window.first + window.rounds;
       }
-      round = window.first + window.rounds - 1;
-    }
+    });
   }
 
-  /**
-   * The draws that a round is answered with; null where it is not answered. Never a matter of values.
-   *
-   * @param {number} round
-   */
-  drawsFor(round) {
-    const { data } = this;
-    const plan = this.planFor(round);
-    if (!plan || isExpired(plan, this.now)) return null;
-    if (!plan.sampled) {
-      return isHeld(data, plan) ? new Draws(fromHex(data.secret), data.plan, data.epoch) : null;
-    }
-    return round < this.current ? this.#pick(plan, round) : null;
-  }
-
-  /** The same for the round under way, as if it ended now. */
-  drawsForPreview() {
-    const plan = this.planFor(this.current);
-    return plan?.sampled &&
-      !isExpired(plan, this.now) ? this.#pick(plan, this.current) : this.drawsFor(this.current);
-  }
-
-  /**
-   * The draws of a round's window, if this is the round that is answered in it and none was yet.
-   *
-   * @param {Plan} plan @param {number} round
-   */
-  #pick(plan, round) {
-    const { data } = this;
-    const window = plan.windowOf(round);
-    if (!window || window.first <= data.silentThrough) return null;
-    const held = data.windows.find(({ start }) => start === window.start);
-    if (!held || held.round !== null || this.isPausedIn(window.first, round, "environment")) return null;
-    const draws = new Draws(fromHex(data.secret), data.plan, data.epoch, window.start);
-    return draws.pickedRound(window) === round ? draws : null;
+  /** Whether a window and those that ended in the 365 days before its start stay within the limit. @param {number} loss @param {number} start */
+  #hasRoom(loss, start) {
+    const { windows, lost } = this.data;
+    const most = this.setting.policy.maxYear;
+    const before = windows.filter(({ ends }) => ends > start - YEAR).map((window) => window.loss);
+    if (lost && lost.at > start - YEAR) before.push(lost.year);
+    return most === null || compose([...before, loss]) <= most;
   }
 
   // Values
@@ -228,10 +330,9 @@ export class Engine {
       const plan = this.planFor(round);
       if (this.report(round)) this.note("late-value");
       if (!plan || this.report(round) || round <= data.silentThrough || this.isPausedIn(round, round)) continue;
-      if (!plan.sampled || this.#pick(plan, round)) {
-        const totals = (data.totals[round] ??= {});
-        totals[metric] = `${changed(totals[metric] === undefined ? null : Fraction.parse(totals[metric]), change)}`;
-      }
+      if (plan.sampled && !this.#isPicked(plan, round)) continue;
+      const totals = (data.totals[round] ??= emptyTable());
+      totals[metric] = `${changed(totals[metric] === undefined ? null : Fraction.parse(totals[metric]), change)}`;
     }
   }
 
@@ -254,56 +355,96 @@ export class Engine {
     return this.data.reports.find((kept) => kept.round === round);
   }
 
-  /** The latest round for which no collector takes reports any more. */
-  lastClosed() {
-    const grace = this.planFor(this.current)?.graceSeconds ?? 0;
-    return Math.floor((this.now - grace) / this.data.roundSeconds) - 1;
+  /** @param {Plan} plan @param {number} round */
+  #draws(plan, round) {
+    const { secret, plan: name, epoch } = this.data;
+    return new Draws(fromHex(secret), name, epoch, plan.windowOf(round)?.start ?? null);
   }
 
-  /** Answer every finished round that is still open at the collector, also those nothing was recorded in. */
-  answerDue() {
+  /** Whether a round is the one of its window that is answered, if any is. @param {Plan} plan @param {number} round */
+  #isPicked(plan, round) {
+    const { silentThrough, enrolledFrom } = this.data;
+    const window = plan.windowOf(round);
+    return window !== null &&
+      window.first > silentThrough &&
+      window.first >= (enrolledFrom ?? Infinity) &&
+      this.#draws(plan, round).pickedRound(window) === round;
+  }
+
+  /**
+   * Whether the collector still takes a round that is this device's to answer, and the last round up to it in which the
+   * program ran: that one and the gap after it are answered together or not at all.
+   *
+   * @param {number} round
+   */
+  isDue(round) {
+    const spell = this.data.on.findLast(([first]) => first <= round);
+    return spell !== undefined && this.#isAnswerable(round) && this.#isAnswerable(Math.min(round, spell[1]));
+  }
+
+  /** @param {number} round */
+  #isAnswerable(round) {
     const { data } = this;
-    const closed = this.lastClosed();
-    if (this.active && data.enrolledFrom !== null) {
-      const first = Math.max(
-        data.enrolledFrom,
-        data.silentThrough + 1,
-        closed + 1,
-        this.current - MOST_ROUNDS_AT_ONCE,
-      );
-      for (let round = first; round < this.current; round++) this.answer(round, false);
+    const plan = this.planFor(round);
+    return plan !== null &&
+      data.enrolledFrom !== null &&
+      round >= data.enrolledFrom &&
+      round > data.silentThrough &&
+      !this.isPausedIn(round, round) &&
+      round >= firstOpen(plan, this.now);
+  }
+
+  /** Whether a round has no answer yet, and is the one of its window where answers are sampled. @param {number} round */
+  isAsked(round) {
+    const { data } = this;
+    const plan = this.planFor(round);
+    if (!plan || isExpired(plan, this.now) || this.report(round)) return false;
+    if (!plan.sampled) return isHeld(data, plan);
+    const window = plan.windowOf(round);
+    return window !== null &&
+      round < this.current &&
+      data.windows.some((held) => held.start === window.start && held.round === null) &&
+      !this.isPausedIn(window.first, round, "environment") &&
+      this.#isPicked(plan, round);
+  }
+
+  /** What a round that is due and asked is answered with. @param {number} round */
+  answerOf(round) {
+    const plan = /** @type {Plan} */ (this.planFor(round));
+    return { plan, ...answer(this.#draws(plan, round), plan, round, this.values(round), this.setting.segment) };
+  }
+
+  /** Answer every finished round that the collector still takes, whole spells only. */
+  answerDue() {
+    const { data, current } = this;
+    const opens = Math.min(
+      ...data.plans.map((held) => planOf(held)).map((plan) => (plan ? firstOpen(plan, this.now) : Infinity)),
+    );
+    if (this.active) {
+      const first = Math.max(data.enrolledFrom ?? Infinity, data.silentThrough + 1, opens);
+      for (let round = first; round < current; round++) {
+        if (this.isDue(round) && this.isAsked(round)) this.answer(round);
+      }
     }
     // Too late: reports that no collector takes any more, and values that will not be answered.
     for (const kept of data.reports) {
       if (kept.state === "waiting" && kept.closes <= this.now) kept.state = "expired";
     }
-    for (const round of Object.keys(data.totals)) if (Number(round) <= closed) delete data.totals[round];
+    for (const round of Object.keys(data.totals).map(Number)) {
+      const plan = this.planFor(round);
+      if (!plan || round < firstOpen(plan, this.now)) delete data.totals[round];
+    }
     this.#prune();
   }
 
-  /**
-   * The report of a round, made now unless it was made before; null where there is none to make.
-   *
-   * @param {number} round @param {boolean} told
-   */
-  answer(round, told) {
+  /** Make the report of a round that is due and asked. @param {number} round */
+  answer(round) {
     const { data } = this;
-    const made = this.report(round);
-    if (made) {
-      if (!told) return made;
-      if (made.state === "local") return null; // it never leaves
-      data.told = made.told = true;
-      return made;
-    }
-    if (round <= data.silentThrough || this.isPausedIn(round, round)) return null;
-    const [plan, draws] = [this.planFor(round), this.drawsFor(round)];
-    if (!plan || !draws) return null;
+    const { plan, body, bits, asked, visited } = this.answerOf(round);
     const window = plan.windowOf(round);
-    const { body, bits, asked, visited } = answer(draws, plan, round, this.values(round), this.setting.segment);
     const end = (round + 1) * plan.roundSeconds;
     const spread = Math.floor((Math.min(plan.roundSeconds, plan.graceSeconds) * 3) / 4);
-    const isSent = data.grantedFrom !== null && (window ? window.first : round) >= data.grantedFrom;
-    if (told && !isSent) return null;
+    const isLocal = data.inForce !== "granted";
     /** @type {Kept} */
     const kept = {
       round,
@@ -312,24 +453,28 @@ export class Engine {
       body,
       bits,
       asked,
-      state: isSent ? "waiting" : "local",
+      state: isLocal ? "local" : "waiting",
       code: "",
-      told,
+      told: false,
       attempts: 0,
-      nextTry: end + (Number(draws.delay(round)) / 2 ** 64) * spread,
+      nextTry: end + (Number(this.#draws(plan, round).delay(round)) / 2 ** 64) * spread,
       closes: end + plan.graceSeconds,
     };
-    // All in one change: the report, the end of its values, and what it may have told.
+    // All in one change: the report, the end of its values, and what it may tell.
     data.reports.push(kept);
     data.reports.sort((one, other) => one.round - other.round);
     delete data.totals[round];
-    if (told) data.told = true;
-    if (!window) visit(data, plan, visited);
-    else for (const held of data.windows) if (held.start === window.start) Object.assign(
-      held,
-      { round, loss: Math.max(held.loss, this.held(round)?.reportLoss ?? Infinity) },
-    );
+    const held = data.windows.find(({ start }) => start === window?.start);
+    if (held) {
+      held.round = round;
+      if (!isLocal) held.loss = Math.max(held.loss, lossOfReport(plan)); // of what was answered, not of what was held
+    } else if (!isLocal) visit(data, plan, visited);
     return kept;
+  }
+
+  /** The bytes of a report may leave from now on. @param {Kept} kept */
+  tell(kept) {
+    kept.told = this.data.told = true;
   }
 
   /** Keep the data small for years. What is not listed any more is never answered again. */
@@ -348,7 +493,9 @@ export class Engine {
     }
     data.pauses = data.pauses.filter(({ through }) => through === null || through > data.silentThrough);
     data.plans.forEach((held, place) => {
-      if ((data.plans[place + 1]?.fromRound ?? Infinity) <= this.lastClosed() - OLDEST_PAUSE) held.table = null;
+      const next = data.plans[place + 1]?.fromRound ?? Infinity;
+      const plan = planOf(held);
+      if (plan && next <= firstOpen(plan, this.now) - OLDEST_PAUSE) held.table = null;
     });
   }
 
@@ -397,40 +544,39 @@ export class Engine {
     data.epoch += 1;
     data.epochs.push({ epoch: data.epoch, beganIn: this.current, reason: "forgotten" });
     data.silentThrough = Math.max(data.silentThrough, this.current);
-    data.totals = {};
-    this.#dropWaiting(false);
-    if (this.verdict) this.#takeUp();
+    data.totals = emptyTable();
+    data.on = [];
+    this.onSince = null;
+    this.#dropWaiting();
+    if (this.records) this.#takeUp();
   }
 
-  /** Send nothing of what waits. What may have left already stays listed. @param {boolean} keepsLocal */
-  #dropWaiting(keepsLocal) {
-    for (const kept of this.data.reports) {
-      if (kept.state === "waiting") kept.state = kept.told ? "expired" : "local";
-    }
-    if (!keepsLocal) {
-      this.data.reports = this.data.reports.filter((kept) => kept.told || kept.state !== "local");
-    }
+  /** Send nothing of what waits. What may have left already stays listed. */
+  #dropWaiting() {
+    const { data } = this;
+    data.reports = data.reports.filter((kept) => kept.told || kept.state !== "waiting");
+    for (const kept of data.reports) if (kept.state === "waiting") kept.state = "expired";
   }
 }
 
 /**
- * The data that replaces a damaged text: all that the policy allowed is counted as told.
+ * The data that replaces a damaged text: all that was ever allowed is counted as told.
  *
- * @param {Setting} setting @returns {Data}
+ * @param {Setting} setting @param {import("./data.js").Limits & { epoch: number }} limits
  */
-export function afterDamage({ policy, plan, now }) {
+export function afterDamage({ plan, now }, { epoch, ...limits }) {
   const data = emptyData();
-  const held = policy.maxLifetime ?? Infinity;
   const beganIn = Math.floor(now / plan.roundSeconds);
-  data.choice = { said: "unset", costs: costsOf(plan), epoch: 1 };
+  data.epoch = epoch + 1;
+  data.choice = { said: "unset", costs: costsOf(plan), epoch: data.epoch };
   data.told = true;
-  data.epoch = 1;
   data.silentThrough = beganIn;
-  data.ledger.push({ metric: "", digest: "", epoch: 0, classes: [], loss: held, lifetime: held });
+  data.largest = { ...limits };
+  data.lost = { ...limits, at: now };
   data.epochs.push({
-    epoch: 1,
+    epoch: data.epoch,
     beganIn,
-    reason: "the state was damaged; what it held is unknown, so all that the policy allowed is counted",
+    reason: "the state was damaged; what it held is unknown, so all that the policy ever allowed is counted",
   });
   data.notes["state-lost"] = 1;
   return data;
@@ -443,3 +589,56 @@ export function afterDamage({ policy, plan, now }) {
  */
 export const isExpired = (plan, now) =>
   plan.expires !== null && 1000 * now >= Date.parse(plan.expires);
+
+/** The first round that collectors still take reports of. @param {Plan} plan @param {number} now */
+const firstOpen = ({ graceSeconds, roundSeconds }, now) => Math.floor((now - graceSeconds) / roundSeconds);
+
+/** The plan of a version; null when it is not kept any more. @param {HeldPlan} held */
+function planOf({ fingerprint, table }) {
+  if (table && !parsed.has(fingerprint)) parsed.set(fingerprint, new Plan(table));
+  return table ? parsed.get(fingerprint) ?? null : null;
+}
+
+/** @param {Plan} plan @param {number} fromRound @returns {HeldPlan} */
+const heldPlan = (plan, fromRound) => ({
+  version: plan.version,
+  fingerprint: plan.fingerprint,
+  fromRound,
+  window: plan.window,
+  reportLoss: lossOfReport(plan),
+  layout: plan.metrics.map((/** @type {Metric} */ metric) => [metric.name, metric.mechanism.bits]),
+  table: plan.table,
+});
+
+const newSecret = () => toHex(crypto.getRandomValues(new Uint8Array(32)));
+
+/** What a plan costs a device, question by question. @param {Plan} plan @returns {Costs} */
+const costsOf = (plan) => ({
+  window: plan.window * plan.roundSeconds,
+  report: lossOfReport(plan),
+  metrics: plan.metrics.map((/** @type {Metric} */ metric) => [
+    metric.name,
+    toHex(metric.digest),
+    lossOfRound(metric),
+    lifetimeLoss(metric),
+  ]),
+});
+
+/**
+ * Whether a plan asks more than what the person agreed to: a question more, new answers to an old one, a higher loss,
+ * shorter windows.
+ *
+ * @param {Costs} agreed @param {Plan} plan
+ */
+function costMore(agreed, plan) {
+  const costs = costsOf(plan);
+  return (
+    agreed.window > 0 !== costs.window > 0 ||
+    costs.window < agreed.window ||
+    costs.report > agreed.report ||
+    costs.metrics.some(([name, digest, round, lifetime]) => {
+      const before = agreed.metrics.find((one) => one[0] === name);
+      return !before || before[1] !== digest || round > before[2] || lifetime > before[3];
+    })
+  );
+}

@@ -5,6 +5,5 @@ export { Device } from "./device.js";
 export { Fraction } from "./fraction.js";
 export { Plan, PlanError, readPlan } from "./plan.js";
 export { Policy } from "./policy.js";
-export { Receipt } from "./receipt.js";
 export { indexedDbState, memoryState } from "./states.js";
 export { httpTransport } from "./transport.js";

@@ -65,33 +65,32 @@ export function hold(data, plan) {
 /**
  * Enter the remembered answers that a report used.
  *
- * @param {Data} data @param {Plan} plan @param {Record<string, number>} visited
+ * @param {Data} data @param {Plan} plan @param {Map<string, number>} visited
  */
 export function visit(data, plan, visited) {
   const held = entries(data);
   for (const [key, metric] of remembered(data, plan)) {
     const entry = held.get(key);
-    if (!entry) throw new Error("an answer that is not counted");
-    if (entry.classes.includes(visited[metric.name])) continue;
-    entry.classes.push(visited[metric.name]);
+    const used = visited.get(metric.name);
+    if (!entry || used === undefined) throw new Error("an answer that is not counted");
+    if (entry.classes.includes(used)) continue;
+    entry.classes.push(used);
     entry.loss = lossByWidth(metric, entry.classes.length);
   }
 }
 
 /**
- * What everything held can tell at most; with a plan or a window's loss, as if held too.
+ * What all remembered answers held can tell at most, with those of a plan and what a lost state may have told; sampled
+ * answers have a limit for a year instead.
  *
- * @param {Data} data @param {Plan | null} plan @param {number} window
+ * @param {Data} data @param {Plan} plan
  */
-export function lifetime(data, plan = null, window = 0) {
+export function lifetime(data, plan) {
   const held = entries(data);
-  const more = plan
-    ? [...remembered(data, plan)].filter(([key]) => !held.has(key)).map(([, metric]) => lifetimeLoss(metric))
-    : [];
+  const more = [...remembered(data, plan)].filter(([key]) => !held.has(key));
   return compose([
+    data.lost?.lifetime ?? 0,
     ...data.ledger.map((entry) => entry.lifetime),
-    ...data.windows.map(({ loss }) => loss),
-    ...more,
-    window,
+    ...more.map(([, metric]) => lifetimeLoss(metric)),
   ]);
 }

@@ -9,6 +9,7 @@
 import { randomUUID } from "node:crypto";
 import * as promises from "node:fs/promises";
 import { join } from "node:path";
+import { headOf } from "./states.js";
 
 /** @typedef {import("./states.js").State} State */
 
@@ -50,21 +51,22 @@ export function folderState(folder, fs = promises) {
   }
 
   /**
-   * The highest number, 0 for none, its text, and where drafts of the next one go.
+   * The highest number, 0 for none, its text, the second copy of the first line, and where drafts of the next one go.
    *
-   * @returns {Promise<[number, string | null, string]>}
+   * @returns {Promise<[number, string | null, string | null, string]>}
    */
   async function latest() {
     for (;;) {
       const newest = (await numbers()).at(-1);
-      if (newest === undefined) return [0, null, join(folder, "draft-")];
+      if (newest === undefined) return [0, null, null, join(folder, "draft-")];
       const path = join(folder, `state-${newest}`);
+      const head = await fs.readFile(join(path, "head"), "utf8").catch(() => null);
       try {
-        return [newest, await fs.readFile(join(path, "text"), "utf8"), join(path, "drafts/")];
+        return [newest, await fs.readFile(join(path, "text"), "utf8"), head, join(path, "drafts/")];
       } catch (error) {
         if (codeOf(error) !== "ENOENT") throw error;
         // Replaced by a newer one meanwhile: look again. If it is still the newest, somebody has removed others.
-        if ((await numbers()).at(-1) === newest) return [newest, "lost", join(folder, "draft-")];
+        if ((await numbers()).at(-1) === newest) return [newest, "lost", head, join(folder, "draft-")];
       }
     }
   }
@@ -91,12 +93,14 @@ export function folderState(folder, fs = promises) {
       await fs.mkdir(draft, { mode: 0o700 });
       await fs.mkdir(join(draft, "drafts"), { mode: 0o700 });
       if (!number) await fs.writeFile(join(draft, "made"), ""); // an empty folder could be replaced
-      const file = await fs.open(join(draft, "text"), "wx", 0o600);
-      try {
-        await file.writeFile(text);
-        await file.sync();
-      } finally {
-        await file.close();
+      for (const [name, content] of [["head", headOf(text)], ["text", text]]) {
+        const file = await fs.open(join(draft, name), "wx", 0o600);
+        try {
+          await file.writeFile(content);
+          await file.sync();
+        } finally {
+          await file.close();
+        }
       }
       await sync(draft);
       await fs.rename(draft, join(folder, `state-${number + 1}`));
@@ -123,7 +127,7 @@ export function folderState(folder, fs = promises) {
       for (const older of (await numbers()).filter((one) => one < number)) {
         const path = join(folder, `state-${older}`);
         if (older > 1) await fs.rm(path, { recursive: true });
-        else for (const name of ["drafts", "text"]) await fs.rm(
+        else for (const name of ["drafts", "head", "text"]) await fs.rm(
           join(path, name),
           { recursive: true, force: true },
         );
@@ -133,11 +137,11 @@ export function folderState(folder, fs = promises) {
     }
   }
 
-  /** @param {(text: string | null) => string | null} change */
+  /** @param {(text: string | null, head: string | null) => string | null} change */
   async function update(change) {
     for (;;) {
-      const [number, text, drafts] = await latest();
-      const after = change(text || null); // an empty text: everything was wiped
+      const [number, text, head, drafts] = await latest();
+      const after = change(text || null, head); // an empty text: everything was wiped
       // Who wrote it may not be done yet.
       if (after === (text || null)) return number ? sync(folder) : undefined;
       if (await publish(after ?? "", number, drafts)) return tidy(number + 1);

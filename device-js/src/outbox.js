@@ -37,7 +37,7 @@ export function claim(engine, sent) {
   if (!engine.sends || kept?.body !== sent.body || kept.state !== "waiting" || kept.attempts !== sent.attempts) {
     return false;
   }
-  kept.told = engine.data.told = true;
+  engine.tell(kept);
   kept.attempts += 1;
   kept.nextTry = engine.now + 2 * LONGEST_SEND;
   return true;

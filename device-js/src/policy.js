@@ -1,12 +1,16 @@
 // What a host allows a plan to ask, checked on the device; and where a device is silent by itself.
 
-import { epsilon } from "./losses.js";
+import { compose, epsilon, lossOfReport } from "./losses.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
 /**
- * @typedef {"maxEpsilon" | "maxRound" | "maxLifetime" | "shortestRound" | "shortestWindow" | "fewestRounds"
+ * @typedef {"maxEpsilon" | "maxWindow" | "maxLifetime" | "maxYear" | "shortestRound" | "shortestWindow" | "fewestRounds"
  *   | "leastFlip"} Limit
  */
+
+const DAY = 86_400;
+/** s */
+export const YEAR = 365 * DAY;
 
 /**
  * Limits that every plan must keep before a device takes it up (null lifts one), and rules on where it is
@@ -15,15 +19,21 @@ import { epsilon } from "./losses.js";
 export class Policy {
   /** Largest ε of one metric. @type {number | null} */
   maxEpsilon = 2;
-  /** Largest loss of one round, of the whole plan. @type {number | null} */
-  maxRound = 3;
-  /** Largest loss for life of everything that the state has ever held. @type {number | null} */
+  /** Largest loss of one report, of the whole plan: of a round, or of a window of sampled answers. @type {number | null} */
+  maxWindow = 3;
+  /** Largest loss for life of all remembered answers that the state has ever held. @type {number | null} */
   maxLifetime = 12;
+  /** Largest loss of the windows of sampled answers in any 365 days. @type {number | null} */
+  maxYear = 54;
   /** Shortest round, s. @type {number | null} */
   shortestRound = 3600;
   /** Shortest window of sampled answers, s. @type {number | null} */
   shortestWindow = 604_800;
-  /** Fewest rounds from one plan that asks for new remembered answers to the next. @type {number | null} */
+  /**
+   * Fewest rounds from one plan that asks for new remembered answers to the next, or days where these are shorter.
+   *
+   * @type {number | null}
+   */
   fewestRounds = 28;
   /** Smallest flip probability of a metric whose answers are remembered. @type {number | null} */
   leastFlip = 0.1;
@@ -57,8 +67,9 @@ export class Policy {
   static unlimited() {
     return new Policy({
       maxEpsilon: null,
-      maxRound: null,
+      maxWindow: null,
       maxLifetime: null,
+      maxYear: null,
       shortestRound: null,
       shortestWindow: null,
       fewestRounds: null,
@@ -71,41 +82,41 @@ export class Policy {
   /**
    * What a plan asks beyond these limits.
    *
-   * @param {Plan} plan @param {number} reportLoss @param {number} lifetime what the state can tell for life with it
+   * @param {Plan} plan @param {number} lifetime what the state can tell for life with it
    * @param {number | null} roundsSinceChange where the plan asks for new answers, how long after the last
    */
-  problems(plan, reportLoss, lifetime, roundsSinceChange = null) {
+  problems(plan, lifetime, roundsSinceChange = null) {
     /** @type {string[]} */
     const problems = [];
-    /** @type {(what: string, value: number | null, limit: Limit) => void} */
+    /** @type {(what: string, value: number, limit: Limit) => void} */
     const atMost = (what, value, limit) => {
       const most = this[limit];
-      if (most !== null && value !== null && value > most) {
-        problems.push(`${what}; the policy allows ${most} (${limit})`);
+      if (most !== null && value > most) problems.push(`${what} ${value}; the policy allows ${most} (${limit})`);
+    };
+    /** @type {(what: string, value: number, limit: Limit, fewest?: number | null) => void} */
+    const atLeast = (what, value, limit, fewest = this[limit]) => {
+      if (fewest !== null && value < fewest) {
+        problems.push(`${what} ${value}; the policy wants at least ${fewest} (${limit})`);
       }
     };
-    /** @type {(what: string, value: number | null, limit: Limit) => void} */
-    const atLeast = (what, value, limit) => {
-      const fewest = this[limit];
-      if (fewest !== null && value !== null && value < fewest) {
-        problems.push(`${what}; the policy wants at least ${fewest} (${limit})`);
-      }
-    };
+    const [loss, seconds] = [lossOfReport(plan), plan.roundSeconds];
     for (const metric of plan.metrics) {
-      const [own, flip] = [epsilon(metric), Number(metric.flip) / 2 ** 64];
-      atMost(`metrics.${metric.name}.epsilon is ${own}`, own, "maxEpsilon");
-      if (!plan.sampled) atLeast(`metrics.${metric.name}.flip is ${flip}`, flip, "leastFlip");
+      atMost(`metrics.${metric.name}.epsilon is`, epsilon(metric), "maxEpsilon");
+      if (!plan.sampled) atLeast(`metrics.${metric.name}.flip is`, Number(metric.flip) / 2 ** 64, "leastFlip");
     }
-    atLeast(`plan.round is ${plan.roundSeconds} s`, plan.roundSeconds, "shortestRound");
-    const length = plan.window * plan.roundSeconds;
-    atLeast(`answers.window is ${length} s`, length || null, "shortestWindow");
-    atMost(`one ${plan.sampled ? "window" : "round"} of the plan loses ${reportLoss}`, reportLoss, "maxRound");
-    atMost(`with this plan the state can lose ${lifetime} for life`, lifetime, "maxLifetime");
-    atLeast(
-      `asks for new remembered answers ${roundsSinceChange} rounds after the last change`,
-      roundsSinceChange,
-      "fewestRounds",
-    );
+    atLeast("plan.round in seconds is", seconds, "shortestRound");
+    atMost(`one ${plan.sampled ? "window" : "round"} of the plan loses`, loss, "maxWindow");
+    if (plan.sampled) {
+      const length = plan.window * seconds;
+      atLeast("answers.window in seconds is", length, "shortestWindow");
+      // However a year begins, so many windows touch it.
+      const touched = Math.ceil((YEAR - 1) / length) + 1;
+      atMost(`the ${touched} windows in a year lose`, compose(Array(touched).fill(loss)), "maxYear");
+    } else atMost("with this plan the state can lose for life", lifetime, "maxLifetime");
+    if (roundsSinceChange !== null && this.fewestRounds !== null) {
+      const fewest = Math.min(this.fewestRounds, (this.fewestRounds * DAY) / seconds);
+      atLeast("rounds since the last new remembered answers:", roundsSinceChange, "fewestRounds", fewest);
+    }
     return problems;
   }
 

@@ -4,15 +4,21 @@ import { NewerStateError } from "./data.js";
 
 /**
  * @typedef {object} State
- * @property {(change: (text: string | null) => string | null) => Promise<void>} update
+ * @property {(change: (text: string | null, head?: string | null) => string | null) => Promise<void>} update
  *   Replaces the text by what `change` makes of it; null: there is none. It resolves when the new text is durable.
  *   No two changes of one state are made from the same text, also not by two tabs or processes: `change` may run
- *   several times, and the last run counts.
+ *   several times, and the last run counts. `head` is the first line of the text, kept a second time.
+ * @property {(notice: () => void) => void} [watch] calls `notice` after another tab has called `announce`
+ * @property {() => void} [announce] tells other tabs that the person has decided something
  * @property {() => void} close
  */
 
+/** The first line of a text, which says what a damaged one may have held. @param {string} text */
+export const headOf = (text) => text.slice(0, text.indexOf("\n") + 1);
+
 /** Of the database in the browser, which has one store of one text; the text has a layout of its own. */
 const DATABASE_VERSION = 1;
+const LONGEST_OPEN = 5; // s: some browsers never answer
 
 /** A state that ends with the program: for tests. @returns {State} */
 export function memoryState() {
@@ -20,7 +26,7 @@ export function memoryState() {
   let kept = null;
   return {
     async update(change) {
-      kept = change(kept);
+      kept = change(kept, kept && headOf(kept));
     },
     close() {},
   };
@@ -34,20 +40,31 @@ export function memoryState() {
 export function indexedDbState(name) {
   /** @type {Promise<IDBDatabase> | null} */
   let opening = null;
+  /** @type {BroadcastChannel | null} */
+  let channel = null;
 
   function open() {
     opening ??= new Promise((resolve, reject) => {
       const request = indexedDB.open(name, DATABASE_VERSION);
+      let isTooLate = false;
+      const timer = setTimeout(() => {
+        isTooLate = true;
+        reject(new Error("the database does not open"));
+      }, 1000 * LONGEST_OPEN);
       request.onupgradeneeded = ({ oldVersion }) => {
         if (oldVersion < 1) request.result.createObjectStore("state");
       };
-      request.onerror = () =>
+      request.onerror = () => {
+        clearTimeout(timer);
         reject(
           request.error?.name === "VersionError"
             ? new NewerStateError(`a database beyond version ${DATABASE_VERSION}`)
             : request.error,
         );
+      };
       request.onsuccess = () => {
+        clearTimeout(timer);
+        if (isTooLate) return request.result.close();
         // Somebody deletes the database: let go of it, and open it anew next time.
         request.result.onversionchange = close;
         request.result.onclose = () => (opening = null);
@@ -73,13 +90,17 @@ export function indexedDbState(name) {
         let thrown;
         transaction.oncomplete = () => resolve(undefined); // only now is it on the disk
         transaction.onabort = () => reject(thrown ?? transaction.error);
-        const reading = store.get("text");
-        reading.onsuccess = () => {
+        const reading = [store.get("text"), store.get("head")];
+        reading[1].onsuccess = () => {
           try {
-            const before = reading.result ?? null;
-            const after = change(before);
-            if (after === null) store.delete("text");
-            else if (after !== before) store.put(after, "text");
+            const before = reading[0].result ?? null;
+            const after = change(before, reading[1].result ?? null);
+            if (after === before) return;
+            if (after === null) store.clear();
+            else {
+              store.put(after, "text");
+              store.put(headOf(after), "head");
+            }
           } catch (error) {
             thrown = error;
             transaction.abort();
@@ -87,6 +108,18 @@ export function indexedDbState(name) {
         };
       });
     },
-    close,
+    watch(notice) {
+      if (!globalThis.BroadcastChannel) return;
+      channel = new BroadcastChannel(`reticent ${name}`);
+      channel.onmessage = notice;
+      /** @type {any} */ (channel).unref?.(); // in Node: it does not keep a program alive
+    },
+    announce() {
+      channel?.postMessage(null);
+    },
+    close() {
+      channel?.close();
+      close();
+    },
   };
 }

@@ -10,13 +10,13 @@
  */
 
 const LARGEST_ANSWER = 4096;
-/**
- * Statuses of the 4xx kind that may pass, with their reason, which the Python device calls the same: a key not known
- * yet, a wrong address, a timeout, a clock that is early, too many requests.
- *
- * @type {Record<number, string>}
- */
-const TEMPORARY = {
+/** The collector's own codes that are final for a report. All else may pass: a proxy answers 4xx too. */
+const FINAL = [
+  "malformed", "bad_request", "unknown_plan", "not_acceptable", "version_mismatch", "late", "too_large",
+  "unsupported_media_type",
+];
+/** What other statuses are called, as the Python device calls them. @type {Record<number, string>} */
+const REASONS = {
   401: "wrong-key",
   403: "wrong-key",
   404: "wrong-path",
@@ -96,20 +96,16 @@ async function beginning(response) {
 }
 
 /**
- * What an answer of the collector means. Only 202 is an acceptance: a hotel's login page answers 200 to anything. 404
- * is a rejection where a collector does not know the plan; otherwise the address may be wrong.
+ * What an answer means. Only 202 is an acceptance: a hotel's login page answers 200 to anything. Only a code of the
+ * collector's own is a rejection.
  *
  * @param {number} status @param {string | null} retryAfter @param {string} text @returns {Outcome}
  */
 export function outcomeOf(status, retryAfter, text) {
   if (status === 202) return { kind: "accepted", reason: "accepted" };
   const code = codeOf(text);
-  const isOfReport = !["", "not_found", "method_not_allowed"].includes(code); // else it is about the address
-  const passes = TEMPORARY[status];
-  if (status >= 400 && status < 500 && (!passes || (passes === "wrong-path" && isOfReport))) {
-    return { kind: "rejected", reason: code || `http-${status}` };
-  }
-  const reason = passes ?? (status >= 500 ? "server-error" : "not-a-collector");
+  if (status >= 400 && status < 500 && FINAL.includes(code)) return { kind: "rejected", reason: code };
+  const reason = REASONS[status] ?? (status >= 500 ? "server-error" : "not-a-collector");
   const seconds = /^\d{1,9}$/.test(retryAfter?.trim() ?? "")
     ? Number(retryAfter)
     : (Date.parse(retryAfter ?? "") - Date.now()) / 1000;
@@ -118,11 +114,10 @@ export function outcomeOf(status, retryAfter, text) {
     : { kind: "retry", reason, after: Math.max(0, seconds) };
 }
 
-/** The code of a problem document (RFC 9457), if it has a plausible one. @param {string} text */
+/** The code of a problem document (RFC 9457). @param {string} text */
 function codeOf(text) {
   try {
-    const { code } = JSON.parse(text);
-    return typeof code === "string" && /^[a-z0-9_-]{1,64}$/.test(code) ? code : "";
+    return JSON.parse(text).code;
   } catch {
     return "";
   }

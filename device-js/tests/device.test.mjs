@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Device, Fraction, memoryState, PlanError, Policy, readPlan } from "../src/index.js";
+import { createServer } from "node:http";
+import { Device, Fraction, indexedDbState, memoryState, PlanError, Policy, readPlan } from "../src/index.js";
 import { answer } from "../src/answer.js";
 import { fromText, toText } from "../src/data.js";
 import { backOff } from "../src/outbox.js";
@@ -298,15 +299,15 @@ test("denying before anything was told leaves nothing but the choice", async () 
 });
 
 test("a choice lapses when the questions cost more, unless the host says otherwise", async () => {
-  const policy = { fewestRounds: 0, leastFlip: 0, maxLifetime: 1000, maxRound: 100, shortestRound: 0, shortestWindow: 0 };
+  const policy = { fewestRounds: 0, leastFlip: 0, maxLifetime: 1000, maxWindow: 100, maxYear: 1000, shortestRound: 0, shortestWindow: 0 };
   const next = ["more-metrics", "less-flip", "other-digest", "sampled-instead"];
   for (const name of next) {
-    const here = await world({ policy });
-    await here.device.setConsent("granted");
-    await here.device.close();
-    assert.equal((await here.open({ plan: plan(name), askAgain: false })).consent, "granted", name);
-    await here.device.close();
-    assert.equal((await here.open({ plan: plan(name) })).consent, "unset", name);
+    for (const [askAgain, consent] of [[true, "unset"], [false, "granted"]]) {
+      const here = await world({ policy });
+      await here.device.setConsent("granted");
+      await here.device.close();
+      assert.equal((await here.open({ plan: plan(name), askAgain })).consent, consent, name);
+    }
   }
   for (const name of ["fewer-metrics", "other-words"]) {
     const here = await world({ policy });
@@ -495,7 +496,9 @@ test("a clock that fails changes nothing in the state", async () => {
   here.now = now;
   assert.deepEqual((await here.device.status()).notes, { internal: 4, state: 4 });
   assert.deepEqual(here.data().totals, {});
-  await assert.rejects(here.open({ clock: () => NaN }), /clock: expected/);
+  await assert.rejects(here.open({ clock: () => NaN, debug: true }), /clock: expected/);
+  await here.open({ clock: () => NaN });
+  assert.match((await here.device.status()).reasons.join(), /the state cannot be used: clock: expected/);
 });
 
 // The environment
@@ -558,7 +561,7 @@ test("the environment is read from the process", () => {
 // The policy and the ledger
 
 test("each limit refuses by its name, and what is refused changes nothing", async () => {
-  const limits = { maxEpsilon: 0.9, maxRound: 1, maxLifetime: 5, shortestRound: 7200, leastFlip: 0.3 };
+  const limits = { maxEpsilon: 0.9, maxWindow: 1, maxLifetime: 5, shortestRound: 7200, leastFlip: 0.3 };
   for (const [name, value] of Object.entries(limits)) {
     const here = await world({ policy: { [name]: value } });
     here.device.add("minutes", 1);
@@ -567,7 +570,7 @@ test("each limit refuses by its name, and what is refused changes nothing", asyn
     const { active, reasons } = await here.device.status();
     assert.equal(active, false);
     assert.match(reasons.join(), new RegExp(`\\(${name}\\)`));
-    assert.deepEqual(here.data().ledger, []);
+    assert.equal(here.text, null); // not even a secret is drawn
   }
   assert.throws(() => new Policy({ maxEpsilonn: 1 }), /no limit of that name/);
   assert.throws(() => new Policy({ maxEpsilon: -1 }), /a number from 0/);
@@ -608,17 +611,39 @@ test("a round is answered under the version it began with", async () => {
   assert.deepEqual(versions.slice(-2), [1, 2]);
 });
 
-test("a state is one plan's", async () => {
+test("a state is one plan's: another plan's device is silent and changes nothing", async () => {
   const here = await world();
-  await assert.rejects(here.open({ plan: plan("kinds") }), /belongs to plan usage/);
+  const { text } = here;
+  await here.open({ plan: plan("kinds") });
+  assert.match((await here.device.status()).reasons.join(), /the state cannot be used: it belongs to plan usage/);
+  assert.equal(here.text, text);
+  await assert.rejects(here.open({ plan: plan("kinds"), debug: true }), /belongs to plan usage/);
 });
 
+const DAMAGE = [
+  (text) => text.replace("granted", "grantee"),
+  (text) => text.slice(0, 200),
+  () => "x",
+  (text) => text.replace(/"secret":"(.)/, (_, digit) => `"secret":"${digit === "0" ? 1 : 0}`),
+];
+
+/** A state that can be damaged: text and second copy are what a browser would find. */
+function fragile() {
+  const state = { text: null, head: null, close() {} };
+  state.update = async (change) => {
+    state.text = change(state.text, state.head);
+    state.head = state.text && state.text.slice(0, state.text.indexOf("\n") + 1);
+  };
+  return state;
+}
+
 test("a damaged state is counted in full: silence until the host raises the limit", async () => {
-  for (const damage of [(text) => text.replace("granted", "grantee"), (text) => text.slice(0, 200), () => "x", (text) => text.replace(/"secret":"(.)/, (_, digit) => `"secret":"${digit === "0" ? 1 : 0}`)]) {
-    const here = await world();
+  for (const damage of DAMAGE) {
+    const state = fragile();
+    const here = await world({ state });
     here.next(2);
     await here.device.flush();
-    await here.state.update(damage);
+    state.text = damage(state.text);
     await here.open();
     await here.device.setConsent("granted");
     here.next(2);
@@ -628,9 +653,32 @@ test("a damaged state is counted in full: silence until the host raises the limi
     await here.open({ policy: { maxLifetime: 24 } });
     here.next(2);
     assert.equal(await here.device.flush(), 1);
-    const unlimited = await world({ policy: { maxLifetime: null } });
-    await unlimited.state.update(damage);
-    await unlimited.open();
+  }
+});
+
+test("a damaged state counts the largest limit that was ever in force, not today's", async () => {
+  for (const damage of DAMAGE) {
+    const state = fragile();
+    const here = await world({ state, policy: { maxLifetime: 40 } });
+    here.next(2);
+    await here.device.flush();
+    state.text = damage(state.text);
+    await here.open({ policy: {} });
+    assert.equal((await here.device.receipt()).totalLoss, 40);
+    assert.equal((await here.device.receipt()).totalLifetime, 40);
+  }
+});
+
+test("where the limits are lost too, and where there were none, a damaged state has no bound", async () => {
+  for (const damage of DAMAGE) {
+    const [state, other] = [fragile(), fragile()];
+    const here = await world({ state });
+    [state.text, state.head] = ["x", "reticent-state-2 0 0/1/1/0 0123456789abcdef\n"];
+    await here.open();
+    assert.equal((await here.device.receipt()).totalLoss, Infinity);
+    const unlimited = await world({ state: other, policy: { maxLifetime: null } });
+    other.text = damage(other.text);
+    await unlimited.open({ policy: {} });
     assert.equal((await unlimited.device.receipt()).totalLifetime, Infinity);
     assert.equal((await unlimited.open()).consent, "unset");
   }
@@ -918,13 +966,13 @@ test("a receipt lists every report and what they may have told", async () => {
 // Sampled answers
 
 test("one report per window, in the round that is picked; values of other rounds are never kept", async () => {
-  const here = await world({ plan: plan("sampled"), policy: { maxLifetime: 1000 } });
+  const here = await world({ plan: plan("sampled"), policy: { maxYear: 1000 } });
   for (let round = 0; round < 28 * 6; round++) {
     here.next();
+    await here.device.flush();
     here.device.set("saves", 7);
     const kept = Object.keys((await here.device.status(), here.data().totals));
     assert.ok(kept.length <= 1);
-    await here.device.flush();
   }
   const { windows } = here.data();
   assert.deepEqual(windows.map(({ round }) => round).filter((round) => round !== null).sort(), rounds(here).sort());
@@ -952,21 +1000,18 @@ test("windows that were answered stay counted after a no, also when their report
   assert.equal((await here.device.receipt()).totalLoss, here.bodies.length);
 });
 
-test("a window is held only while the policy has room for it", async () => {
-  const here = await world({ plan: plan("sampled"), policy: { maxLifetime: 3 } });
-  for (let round = 0; round < 28 * 7; round++) {
-    here.next();
-    await here.device.flush();
+test("windows that cost more than a year's limit are refused from the start", async () => {
+  for (const [maxYear, isActive] of [[54, true], [53.9, false], [null, true]]) {
+    const here = await world({ plan: plan("sampled"), policy: { maxYear } }); // 54 weeks touch a year, at ε = 1
+    const { active, reasons } = await here.device.status();
+    assert.equal(active, isActive);
+    assert.equal(/windows in a year lose 54; the policy allows 53.9 \(maxYear\)/.test(reasons.join()), !isActive);
   }
-  assert.equal(here.data().windows.length, 3);
-  assert.ok(here.bodies.length <= 3);
-  await here.open();
-  assert.match((await here.device.status()).reasons.join(), /maxLifetime/);
 });
 
 test("a window that consent, forget or a silent environment overlaps is not answered", async () => {
   for (const act of ["forget", "consent", "environment"]) {
-    const here = await world({ plan: plan("sampled"), policy: { maxLifetime: 1000 } });
+    const here = await world({ plan: plan("sampled"), policy: { maxYear: 1000 } });
     const week = 28;
     here.next(2 * week);
     await here.device.flush();
@@ -1026,7 +1071,7 @@ test("settings that cannot be are refused at once", async () => {
   const here = await world();
   await assert.rejects(here.open({ state: null }), /state: expected/);
   await assert.rejects(here.open({ consent: "yes" }), /consent: expected/);
-  await assert.rejects(here.open({ policy: { maxRound: "3" } }), /policy.maxRound/);
+  await assert.rejects(here.open({ policy: { maxWindow: "3" } }), /policy.maxWindow/);
 });
 
 test("a closed device says so, and does nothing", async () => {
@@ -1039,4 +1084,176 @@ test("a closed device says so, and does nothing", async () => {
   assert.equal(await here.device.report(), null);
   assert.match((await here.device.status()).reasons.join(), /the device is closed/);
   assert.equal(await here.device.pause(), false);
+});
+
+// Never in the way
+
+test("without WebCrypto, and where IndexedDB is missing, blocked or does not answer, the device is silent and says why", async (context) => {
+  const request = () => ({ error: new DOMException("blocked", "SecurityError") });
+  const blocked = {
+    open() {
+      const opening = request();
+      queueMicrotask(() => opening.onerror());
+      return opening;
+    },
+  };
+  const cases = [
+    [undefined, /indexedDB is not defined/],
+    [{ open: () => { throw new DOMException("not here", "SecurityError"); } }, /not here/],
+    [blocked, /blocked/],
+    [{ open: () => ({}) }, /the database does not open/],
+  ];
+  for (const [database, reason] of cases) {
+    const here = await world();
+    if (database) globalThis.indexedDB = database;
+    context.mock.timers.enable({ apis: ["setTimeout"] });
+    const opening = Device.open({ ...here.settings, state: indexedDbState("telemetry") });
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+    context.mock.timers.tick(5000);
+    const device = await opening;
+    context.mock.timers.reset();
+    context.mock.timers.enable({ apis: ["setTimeout"] });
+    device.add("minutes", 5);
+    const asking = Promise.all([device.status(), device.flush(), device.setConsent("granted"), device.report()]);
+    for (let turn = 0; turn < 40; turn++) {
+      await new Promise((resolve) => setImmediate(resolve));
+      context.mock.timers.tick(5000);
+    }
+    const [status, ...others] = await asking;
+    context.mock.timers.reset();
+    assert.deepEqual(others, [0, false, null]);
+    assert.equal(status.active, false);
+    assert.match(status.reasons.join(), /^the state cannot be used: /);
+    assert.match(status.reasons.join(), reason);
+    if (database !== cases[3][0]) {
+      await assert.rejects(Device.open({ ...here.settings, state: indexedDbState("telemetry"), debug: true }), reason);
+    }
+    delete globalThis.indexedDB;
+  }
+});
+
+test("without WebCrypto the device is silent and says why", async () => {
+  const { subtle } = crypto;
+  const here = await world();
+  Object.defineProperty(crypto, "subtle", { value: undefined, configurable: true });
+  try {
+    const device = await Device.open({ ...here.settings, plan: plan("patient") });
+    device.add("minutes", 5);
+    assert.match((await device.status()).reasons.join(), /the state cannot be used: WebCrypto is missing/);
+    assert.equal(await device.flush(), 0);
+    await assert.rejects(Device.open({ ...here.settings, plan: plan("patient"), debug: true }), /WebCrypto is missing/);
+  } finally {
+    Object.defineProperty(crypto, "subtle", { value: subtle, configurable: true });
+  }
+});
+
+test("a state that fails for some time is used again afterwards", async () => {
+  const here = await world();
+  here.broken = true;
+  const device = await Device.open(here.settings);
+  assert.match((await device.status()).reasons.join(), /the state cannot be used: disk full/);
+  here.broken = false;
+  assert.deepEqual((await device.status()).reasons, []);
+  here.next();
+  await device.flush();
+  here.next();
+  assert.equal(await device.flush(), 1);
+});
+
+// Twins: the same times and other values
+
+test("a value holds no window, marks no round and causes no report: twins store the same but for their totals and bits", async (context) => {
+  const stored = [];
+  for (const amount of [0, 7]) {
+    const draws = [];
+    context.mock.method(crypto, "getRandomValues", (array) => array.fill(draws.push(1)));
+    const here = await world({ plan: plan("sampled") });
+    for (let round = 0; round < 28 * 5; round++) {
+      here.next();
+      here.environment.ci = round === 40 ? "CI" : ""; // seen by calls alone
+      if (amount) here.device.add("saves", amount);
+      context.mock.timers.enable({ apis: ["setTimeout"] });
+      if (amount) here.device.add("opens", amount);
+      context.mock.timers.tick(1000); // written by the timer
+      context.mock.timers.reset();
+      for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+      if (round !== 40) await here.device.flush();
+    }
+    await here.device.close();
+    const { totals, reports, ...others } = here.data();
+    stored.push({ ...others, reports: reports.map(({ body, bits, ...kept }) => ({ ...kept, size: body.length })) });
+    assert.ok(here.bodies.length > 2);
+    context.mock.restoreAll();
+  }
+  assert.deepEqual(stored[0], stored[1]);
+});
+
+// Names and words of a plan
+
+test("a metric may have any name that a plan allows, also that of something every object has", async () => {
+  const odd = plan("odd-names");
+  const names = odd.metrics.map(({ name }) => name);
+  const here = await world({ plan: odd, policy: Policy.unlimited() });
+  here.next();
+  for (const name of names) here.device.add(name, 1);
+  await here.device.status();
+  assert.deepEqual(here.data().totals[first], Object.fromEntries(names.map((name) => [name, "1"])));
+  here.next();
+  assert.equal(await here.device.flush(), 1);
+  assert.ok(await here.device.preview());
+  const receipt = await here.device.receipt();
+  assert.deepEqual(Object.keys(receipt.reports[0].bits), names);
+  assert.ok(names.every((name) => String(receipt).includes(`${name}  `)));
+  assert.equal(await here.device.forget(), true);
+  assert.equal(await here.device.setConsent("denied"), true);
+  assert.equal(here.device.consent, "denied");
+});
+
+test("a choice for one plan does not cover a metric named like something that every object has", async () => {
+  const here = await world({ policy: Policy.unlimited() });
+  await here.device.setConsent("granted");
+  await here.device.close();
+  assert.equal((await here.open({ plan: plan("odd-names-2") })).consent, "unset");
+});
+
+test("words of a plan cannot command a terminal or turn letters around", async () => {
+  const hostile = "Minutes \u001b[2J\u202etxet\u2066\u2028\u0007\u009b31m\r\nid 0: nothing";
+  const changed = plan();
+  changed.owner = hostile;
+  for (const metric of changed.metrics) Object.assign(metric, { description: hostile, unit: hostile });
+  const here = await world({ plan: changed });
+  here.next();
+  const preview = await here.device.preview();
+  here.next();
+  await here.device.flush();
+  const receipt = await here.device.receipt();
+  const texts = [preview, receipt, receipt.html(), ...preview.answers.map(({ description, meaning }) => description + meaning), ...receipt.metrics.map(({ description, unit }) => description + unit), receipt.owner];
+  for (const text of texts.map(String)) {
+    assert.doesNotMatch(text.replaceAll("\n", ""), /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u);
+    assert.doesNotMatch(text, /^\s*id 0: nothing/m);
+  }
+  assert.ok(String(receipt).includes("\\u001b[2J\\u202etxet"));
+});
+
+// Where reports go
+
+test("a redirect is not followed: another address gets nothing", async () => {
+  const elsewhere = [];
+  const other = createServer((request, response) => (elsewhere.push(request.url), response.writeHead(202).end()));
+  await new Promise((resolve) => other.listen(0, "127.0.0.1", resolve));
+  const seen = [];
+  const collector = createServer((request, response) => {
+    seen.push(request.url);
+    response.writeHead(seen.length === 1 ? 307 : 308, { Location: `http://127.0.0.1:${other.address().port}/v1/reports` }).end();
+  });
+  await new Promise((resolve) => collector.listen(0, "127.0.0.1", resolve));
+  const here = await world({ transport: undefined, endpoint: `http://127.0.0.1:${collector.address().port}`, plan: plan("patient") });
+  for (let round = 0; round < 3; round++) {
+    here.next();
+    assert.equal(await here.device.flush(), 0);
+  }
+  assert.deepEqual(new Set(seen), new Set(["/v1/reports"]));
+  assert.deepEqual(elsewhere, []);
+  assert.equal((await here.device.status()).lastAttempt.outcome, "not-a-collector");
+  for (const server of [other, collector]) await new Promise((resolve) => (server.closeAllConnections(), server.close(resolve)));
 });

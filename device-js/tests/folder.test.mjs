@@ -124,7 +124,7 @@ test("a text is synced before it has its name, and the name before the change is
     await count(folderState(folder, watched((_, name) => void log.push(name))));
     const order = log.filter((name) => /^(write|rename|sync)/.test(name) && name !== "writeFile").map((name) => name.replace(/\w{8}(-\w{4}){3}-\w{12}/, "*").replace(/\/state-of-\d+/, ""));
     const draft = prepared ? `/state-${prepared}/drafts/*` : "/draft-*";
-    assert.deepEqual(order, ["write", `sync ${draft}/text`, `sync ${draft}`, "rename", "sync "]);
+    assert.deepEqual(order, ["write", `sync ${draft}/head`, "write", `sync ${draft}/text`, `sync ${draft}`, "rename", "sync "]);
   }
 });
 

@@ -22,8 +22,8 @@ export async function world(settings = {}) {
   here.state = {
     async update(change) {
       if (here.broken) throw new Error("disk full");
-      await inner.update((text) => {
-        const after = change(text);
+      await inner.update((text, head) => {
+        const after = change(text, head);
         if (after !== text) here.pending = after;
         return (here.text = after);
       });
@@ -43,7 +43,10 @@ export async function world(settings = {}) {
   };
   const { plan: asked = plan(), now: _now, state: _state, ...others } = settings;
   here.settings = { plan: asked, state: here.state, consent: "granted", clock: () => here.now, transport, environment: () => here.environment, ...others };
-  here.open = async (changes = {}) => (here.device = await Device.open({ ...here.settings, ...changes }));
+  here.open = async (changes = {}) => {
+    await here.device?.status().catch(() => {}); // the program ran until now: there is no gap
+    return (here.device = await Device.open({ ...here.settings, ...changes }));
+  };
   here.next = (rounds = 1) => (here.now += rounds * here.settings.plan.round_seconds);
   here.data = () => (here.text ? JSON.parse(here.text.slice(here.text.indexOf("\n") + 1)) : null);
   await here.open();

@@ -7,8 +7,8 @@ from naive_memo_devices import memos, schemes
 from numpy.typing import NDArray
 
 from reticent_collector.plots import COLOURS, panels
-from reticent_lab.baselines import NaiveMemo
 from reticent_lab.fleet import population
+from reticent_paper.baselines import NaiveMemo
 
 EPSILONS = (0.5, 1, 2, 5, 10)
 

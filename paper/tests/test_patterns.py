@@ -10,7 +10,8 @@ import pytest
 
 from reticent.mechanisms import Grid
 from reticent.privacy import pattern
-from reticent_lab.fleet import Constant, HashDraws, Uniform
+from reticent_lab.fleet import Constant, Uniform
+from reticent_lab.fleet.draws import HashDraws
 from reticent_lab.pattern_supports import supports
 from reticent_paper import patterns
 from reticent_paper.claims import ClaimVerdict, Setting

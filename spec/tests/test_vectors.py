@@ -12,7 +12,8 @@ from spec import reference
 
 from reticent.device import Policy, answer
 from reticent.device.prf import SecretDraws, encode
-from reticent.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse, bucket_window
+from reticent.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse
+from reticent.mechanisms.d_bit_flip import bucket_window
 from reticent.plan import Plan, Window
 from reticent.reports import from_json, from_packed, to_json, to_packed
 from reticent.testing import sandbox

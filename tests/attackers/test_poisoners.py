@@ -18,7 +18,7 @@ from scipy.stats import binomtest
 from reticent.mechanisms import hadamard_sign
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_packed
-from reticent_collector.estimates import balance
+from reticent_collector.estimates.cohort_balance import balance
 from reticent_collector.results import Selection
 from reticent_collector.stores import RoundKey
 from reticent_lab.fleet import SdkFleet

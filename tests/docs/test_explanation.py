@@ -14,7 +14,7 @@ from reticent import Metric
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, Mechanism, OneBitMean
 from reticent.privacy import losses
 from reticent_collector.estimates import expected_variance
-from reticent_lab.baselines import Laplace
+from reticent_paper.baselines import Laplace
 
 ROOT = Path(__file__).parents[2]
 EXPLANATION = ROOT / "docs" / "explanation"

@@ -16,6 +16,7 @@ from reticent.cli import device
 from reticent.device.schema import TABLES
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.http import Health, render_metrics
+from reticent_collector.http.log import ERROR_EVENTS, WARNING_EVENTS
 from reticent_collector.results import Results
 from reticent_collector.stores import open_store
 from reticent_collector.stores.sql_schema import POSTGRES_RECORDS, POSTGRES_TABLES
@@ -55,7 +56,8 @@ def test_every_event_of_the_log_is_in_the_page_and_no_other() -> None:
         for part in ("http", "dashboard", "cli")
         for file in (COLLECTOR / part).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("log", "log_fault", "line_of")
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") in ("log", "log_fault", "line_of", "announce")
     )
     events = {ast.literal_eval(call.args[0]) for call in calls if isinstance(call.args[0], ast.Constant)}
     writing = (COLLECTOR / "http" / "writing.py").read_text()
@@ -64,6 +66,14 @@ def test_every_event_of_the_log_is_in_the_page_and_no_other() -> None:
     rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
     assert len(events) > 10
     assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} == events
+    levels = {
+        "error": ERROR_EVENTS,
+        "warning": WARNING_EVENTS,
+        "info": events - ERROR_EVENTS - WARNING_EVENTS,
+    }
+    for level, expected in levels.items():
+        rows = re.findall(rf"^\| (`.*?) \| {level} \|", page, re.MULTILINE)
+        assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} == expected
 
 
 def test_every_table_is_in_the_page_and_no_other() -> None:

@@ -38,7 +38,7 @@ const doing = {
       return [name, labels.length ? new Fraction(BigInt(labels.indexOf(value))) : Fraction.parse(value)];
     }));
     const { body, visited } = answer(draws, plan, round, exact, segment);
-    return { body, visited, delay: `${draws.delay(round)}`, picked: window ? draws.pickedRound(window) : round };
+    return { body, visited: Object.fromEntries(visited), delay: `${draws.delay(round)}`, picked: window ? draws.pickedRound(window) : round };
   },
   async losses({ plan: text, policy }) {
     const plan = await planOf(text);
@@ -49,8 +49,8 @@ const doing = {
       lifetime: lifetimeLoss(metric),
       widths: Array.from({ length: metric.mechanism.classes }, (_, width) => lossByWidth(metric, width + 1)),
     }));
-    const lifetime = plan.sampled ? report : metrics.reduce((sum, one) => sum + one.lifetime, 0);
-    return { report, metrics, refused: new Policy(policy).problems(plan, report, lifetime).length > 0 };
+    const lifetime = metrics.reduce((sum, one) => sum + one.lifetime, 0);
+    return { report, metrics, refused: new Policy(policy).problems(plan, lifetime).length > 0 };
   },
   outcome: ({ status, after, text }) => outcomeOf(status, after, text),
   async history({ plan, consent, steps }) {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.javascript.conftest import PACKAGE
+from tests.shared.plans import COMMAND
 
 from reticent.plan import Plan
 from reticent_collector.plans import export_plan
@@ -34,6 +36,26 @@ def test_devices_in_javascript_keep_the_claims(node: str, tmp_path: Path, plan: 
     found = run(node, tmp_path, plan, plan, reports=1000, rounds=2)
     assert found.problems == []
     assert sum("gives the same bytes" in check.what for check in found.checks) == 3
+
+
+def test_a_choice_is_answered(node: str, tmp_path: Path) -> None:
+    """Labels travel as text, as numbers do that no double is; a device answers both."""
+    plan = Plan.from_toml(SAVES.text + COMMAND)
+    (tmp_path / "plan.json").write_text(json.dumps(export_plan(plan)))
+    values = {"saves": "15/2", "command": "test"}
+    requests = [
+        {"do": "start", "device": 1, "first_round": 1000},
+        *({"do": "answer", "device": 1, "round": 1000 + number, "values": values} for number in range(2)),
+    ]
+    done = subprocess.run(
+        [node, str(PACKAGE / "audit.mjs"), str(tmp_path / "plan.json")],
+        input="".join(f"{json.dumps(request)}\n" for request in requests),
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    started, *answers = map(json.loads, done.stdout.splitlines())
+    assert started is True
+    assert [answer["round"] for answer in answers] == [1000, 1001]
 
 
 def test_devices_that_answer_with_another_epsilon_are_noticed(node: str, tmp_path: Path) -> None:

@@ -205,6 +205,46 @@ def test_a_choice_in_one_tab_holds_in_the_other(tab: Callable[..., Any]) -> None
     assert second.evaluate("sent") == []
 
 
+@pytest.mark.parametrize("choice", ["denied", "local"])
+def test_a_second_tab_knows_of_a_choice_within_a_second(tab: Callable[..., Any], choice: str) -> None:
+    """Without any call in the second tab; values that it is given from then on are not recorded."""
+    first, second = tab(FIRST * HOUR), tab(FIRST * HOUR)
+    assert first.evaluate("choice => device.setConsent(choice)", choice)
+    second.wait_for_function("choice => device.consent === choice", arg=choice, timeout=1000)
+    assert first.evaluate("device.pause()")
+    second.evaluate("new Promise(resolve => setTimeout(resolve, 300))")
+    second.evaluate("device.add('minutes', 5)")
+    assert "paused" in second.evaluate("device.status()")["reasons"]
+    assert second.evaluate("totals()") == {}
+
+
+BLOCKED = {
+    "IndexedDB": """Object.defineProperty(window, 'indexedDB', {
+        get() { throw new DOMException('blocked', 'SecurityError') },
+    })""",
+    "WebCrypto": "Object.defineProperty(crypto, 'subtle', { value: undefined })",
+}
+
+
+@pytest.mark.parametrize("missing", BLOCKED)
+def test_a_page_goes_on_where_storage_or_webcrypto_is_missing(
+    browser: Any, origin: str, missing: str
+) -> None:
+    context = browser.new_context()
+    context.add_init_script(BLOCKED[missing])
+    page = context.new_page()
+    page.goto(f"{origin}/tests/javascript/page.html")
+    page.wait_for_function("window.ready")
+    page.evaluate("settings => openDevice(settings)", {"plan": EXPORT})
+    page.evaluate("device.add('minutes', 5), device.start()")
+    status = page.evaluate("device.status()")
+    assert status["active"] is False
+    assert status["reasons"][0].startswith("the state cannot be used: ")
+    assert page.evaluate("device.flush()") == 0
+    assert page.evaluate("device.setConsent('denied')") is False
+    context.close()
+
+
 def test_a_browser_that_says_do_not_track_is_left_alone(browser: Any, origin: str) -> None:
     context = browser.new_context()
     context.add_init_script("Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })")

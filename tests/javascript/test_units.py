@@ -56,6 +56,9 @@ window = "7d"
 metrics = 1
 """
 
+ODD = ("constructor", "valueof", "prototype", "length", "name", "then")
+"""Names that objects or functions have; names of a plan are lower-case."""
+
 PLANS = {
     "usage": USAGE,
     "patient": USAGE.replace('grace = "1h"', 'grace = "9h"'),
@@ -68,6 +71,9 @@ PLANS = {
     "other-words": USAGE.replace("in front", "in the foreground"),
     "sampled-instead": LATER.replace("flip = 0.2", "") + '[answers]\nkind = "sampled"\nwindow = "7d"\n',
     "sampled": HEAD.format(name="sampled", version=1).replace("1h", "6h") + SAMPLED,
+    "odd-names": HEAD.format(name="usage", version=1)
+    + "".join(METRIC.format(name=name, top=9) for name in ODD),
+    "odd-names-2": LATER.replace("[segments]", METRIC.format(name="constructor", top=9) + "[segments]"),
     "kinds": VECTORS["kinds"]["plan"].replace('round = "6h"', 'round = "1h"'),
 }
 

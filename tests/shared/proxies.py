@@ -22,22 +22,32 @@ FILES = Path(__file__).parents[2] / "deploy/proxy"
 
 @dataclass(frozen=True)
 class Program:
-    """A proxy: its file in deploy/, how it is started, and what a test changes: where it listens."""
+    """A proxy: its file in deploy/, how it is started, and what a test changes: its address and its collectors."""
 
     file: str
     command: tuple[str, ...]
     listens: tuple[str, str]
+    collectors: tuple[str, str]
 
 
 PROGRAMS = {
-    "haproxy": Program("haproxy.cfg", ("-f", "{file}"), ("bind :443", "bind 127.0.0.1:{port}")),
+    "haproxy": Program(
+        "haproxy.cfg",
+        ("-f", "{file}"),
+        ("bind :443", "bind 127.0.0.1:{port}"),
+        ("server first 127.0.0.1:8000", "server first 127.0.0.1:8000\n    server second 127.0.0.1:{other}"),
+    ),
     "nginx": Program(
-        "nginx.conf", ("-c", "{file}", "-g", "{settings}"), ("listen 443", "listen 127.0.0.1:{port}")
+        "nginx.conf",
+        ("-c", "{file}", "-g", "{settings}"),
+        ("listen 443", "listen 127.0.0.1:{port}"),
+        ("server 127.0.0.1:8000;", "server 127.0.0.1:8000; server 127.0.0.1:{other};"),
     ),
     "caddy": Program(
         "Caddyfile",
         ("run", "--adapter", "caddyfile", "--config", "{file}"),
         (":443 {{", ":{port} {{\n\tbind 127.0.0.1"),
+        ("{{$RETICENT_COLLECTOR:127.0.0.1:8000}}", "127.0.0.1:8000 127.0.0.1:{other}"),
     ),
 }
 
@@ -144,14 +154,24 @@ def installed(name: str) -> str | None:
 
 
 @contextmanager
-def proxy(name: str, collector: int, certificate: tuple[Path, Path], folder: Path) -> Iterator[Front]:
-    """The proxy with the configuration of deploy/, in which only addresses, paths and ports are others."""
+def proxy(
+    name: str, collector: int, certificate: tuple[Path, Path], folder: Path, other: int | None = None
+) -> Iterator[Front]:
+    """
+    The proxy with the configuration of deploy/, in which only addresses, paths and ports are others.
+
+    With `other`, the port of a second collector.
+    """
     program, tap = PROGRAMS[name], Tap(collector)
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = int(unused.getsockname()[1])
     chain, key = certificate
     (folder / "telemetry.pem").write_text(chain.read_text() + key.read_text())
     text, (listens, instead) = (FILES / program.file).read_text(), program.listens
+    if other is not None:
+        one, two = program.collectors
+        assert one.format() in text
+        text = text.replace(one.format(), two.format(other=other))
     for documented, here in {
         listens.format(): instead.format(port=port),
         "127.0.0.1:8000": f"127.0.0.1:{tap.port}",

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from reticent_lake.frames import java_home
+from reticent_lake.frames.engines import java_home
 
 
 class Cluster:

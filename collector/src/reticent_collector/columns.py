@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-__all__ = ["COLUMNS", "SUBJECT", "Column", "seconds_of", "segment_text", "time_text"]
+__all__ = ["COLUMNS", "FIGURE", "NUMBER", "SUBJECT", "Column", "seconds_of", "segment_text", "time_text"]
 
 
 class Column(NamedTuple):
@@ -62,6 +62,16 @@ COLUMNS = (
     Column("together", "int64", "number of intervals that hold at once with this confidence"),
     Column("round", "int64", "number of the first round"),
     Column("last_round", "int64", "number of the last round"),
+    Column("rounds", "int64", "number of rounds that the figure is made of"),
+    Column(
+        "median_lower", "float64", "lower end of the interval of a histogram's median; empty for other kinds"
+    ),
+    Column("median_upper", "float64", "upper end of the interval of a histogram's median"),
+    Column(
+        "cohort_p_value",
+        "float64",
+        "probability that honest devices answer the rows of a histogram as unevenly; empty where none is known",
+    ),
 )
 """All columns, in their order; new ones go to the end."""
 
@@ -70,6 +80,12 @@ SUBJECT = (
     "round", "last_round",
 )  # fmt: skip
 """The columns that identify a figure; the others are the figure."""
+
+FIGURE = ("rounds", "median_lower", "median_upper", "cohort_p_value")
+"""The columns about a whole figure: the same in each row of a histogram."""
+
+NUMBER = tuple(column.name for column in COLUMNS if column.name not in (*SUBJECT, *FIGURE))
+"""The columns about one number: a mean, or the share of a bucket."""
 
 
 def time_text(seconds: int) -> str:

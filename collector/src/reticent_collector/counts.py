@@ -162,7 +162,8 @@ def counts_from_rows(metric: Metric, rows: Iterable[tuple[int, int, int]]) -> Co
     MeanCounts(reports=5, ones=3)
     """
     size = metric.mechanism.row_count
-    reports, ones = [0] * size, [0] * size
+    reports = [0] * size
+    ones = [0] * size
     for row, row_reports, row_ones in rows:
         if not 0 <= row < size:
             raise ParameterError(f"{metric.name}: row", f"a whole number from 0 to {size - 1}", row)
@@ -186,7 +187,8 @@ def fold(
     rows once. Where a report answers some of the metrics, `asked` has the number of reports about each, by
     cohort and in plan order; ones need no such care, since bits of other metrics are 0.
     """
-    counts, offset = {}, 0
+    counts = {}
+    offset = 0
     for number, metric in enumerate(plan.metrics):
         of_metric = reports if asked is None else {cohort: asked[cohort][number] for cohort in reports}
         counts[metric.name] = counts_from_rows(
@@ -265,6 +267,23 @@ def count_arrays(
     """
     import numpy as np
 
+    _check_arrays(plan, cohorts, bits, asked)
+    columns = bits if asked is None or not plan.asked_bytes else np.concatenate([bits, asked], axis=1)
+    reports, ones = _tally_bytes(columns, cohorts if plan.uses_cohort else None)
+    per_cohort = {cohort: int(number) for cohort, number in enumerate(reports) if number}
+    places = {cohort: ones[cohort].ravel().tolist() for cohort in per_cohort}
+    about = {cohort: places[cohort][8 * plan.report_bytes :] for cohort in per_cohort}
+    return fold(plan, per_cohort, places, about if plan.asked_bytes else None)
+
+
+def _check_arrays(
+    plan: Plan,
+    cohorts: NDArray[np.uint8] | None,
+    bits: NDArray[np.uint8],
+    asked: NDArray[np.uint8] | None,
+) -> None:
+    import numpy as np
+
     if bits.dtype != np.uint8 or bits.ndim != 2 or bits.shape[1] != plan.report_bytes:
         raise ParameterError("bits", f"uint8[n, {plan.report_bytes}]", f"{bits.dtype}{list(bits.shape)}")
     if cohorts is None:
@@ -272,23 +291,25 @@ def count_arrays(
             raise ParameterError("cohorts", f"uint8[{len(bits)}], since the plan has a histogram", None)
     elif cohorts.dtype != np.uint8 or cohorts.shape != (len(bits),):
         raise ParameterError("cohorts", f"uint8[{len(bits)}]", f"{cohorts.dtype}{list(cohorts.shape)}")
-    columns = bits
-    if plan.asked_bytes:
-        if asked is None or asked.dtype != np.uint8 or asked.shape != (len(bits), plan.asked_bytes):
-            raise ParameterError(
-                "asked",
-                f"uint8[{len(bits)}, {plan.asked_bytes}]",
-                None if asked is None else list(asked.shape),
-            )
-        columns = np.concatenate([bits, asked], axis=1)
+    expected = (len(bits), plan.asked_bytes)
+    if plan.asked_bytes and (asked is None or asked.dtype != np.uint8 or asked.shape != expected):
+        got = None if asked is None else list(asked.shape)
+        raise ParameterError("asked", f"uint8[{len(bits)}, {plan.asked_bytes}]", got)
+
+
+def _tally_bytes(
+    columns: NDArray[np.uint8], cohorts: NDArray[np.uint8] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Per cohort, the reports, and the ones at each bit of each byte; without cohorts all are of the first."""
+    import numpy as np
+
     bit_of_byte = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
-    used = cohorts if plan.uses_cohort else None
-    groups = COHORTS if used is not None else 1
+    groups = 1 if cohorts is None else COHORTS
     reports = np.zeros(groups, dtype=np.int64)
     ones = np.zeros((groups, columns.shape[1], 8), dtype=np.int64)
-    for start in range(0, len(bits), _BATCH):
+    for start in range(0, len(columns), _BATCH):
         batch = slice(start, start + _BATCH)
-        keys = None if used is None else used[batch].astype(np.intp) << 8
+        keys = None if cohorts is None else cohorts[batch].astype(np.intp) << 8
         for column in range(columns.shape[1]):
             byte = columns[batch, column]
             table = np.bincount(byte if keys is None else keys | byte, minlength=groups * 256)
@@ -296,10 +317,7 @@ def count_arrays(
             ones[:, column] += table @ bit_of_byte
             if column == 0:
                 reports += table.sum(axis=1)
-    per_cohort = {cohort: int(number) for cohort, number in enumerate(reports) if number}
-    places = {cohort: ones[cohort].ravel().tolist() for cohort in per_cohort}
-    about = {cohort: places[cohort][8 * plan.report_bytes :] for cohort in per_cohort}
-    return fold(plan, per_cohort, places, about if plan.asked_bytes else None)
+    return reports, ones
 
 
 def _answered(report: Report, plan: Plan) -> int:

@@ -25,7 +25,7 @@ from reticent.plan import Plan
 from reticent.reports import Report, to_json, to_ndjson, to_packed
 from reticent_collector.counts import count_reports
 from reticent_collector.http import Collector, Limits
-from reticent_collector.stores import RoundKey, open_store
+from reticent_collector.stores import RoundKey, Store, open_store
 
 PLAN = Plan.from_toml(usage())
 NOW = PLAN.round_at(time.time())
@@ -258,15 +258,49 @@ def test_a_run_that_was_killed_is_repeated_without_counting_anything_twice(url: 
 def test_progress_is_told_without_a_terminal_and_ctrl_c_ends_with_the_summary(url: str, pipes: Any) -> None:
     pipe = pipes("--store", url, "--json")
     line = to_ndjson(make_reports(PLAN, NOW, 1))
-    for _ in range(200):  # the same report, until there is something to read
-        pipe.write(line)
-        if select.select([pipe.process.stderr], [], [], 0.1)[0]:
-            break
+    deadline = time.monotonic() + 60
+    while not select.select([pipe.process.stderr], [], [], 0.1)[0]:
+        assert time.monotonic() < deadline
+        pipe.write(line)  # the same report, until there is something to read
     pipe.process.send_signal(signal.SIGINT)
     code, summary, progress = pipe.end()
     assert (code, summary["accepted"]) == (130, 1)
     assert re.match(r"1 accepted, \d+ duplicate, 0 late, 0 refused; continuing\.\n", progress)
     assert stored(url) == 1
+
+
+def test_ctrl_c_waits_for_the_commit_under_way(
+    url: str, monkeypatch: pytest.MonkeyPatch, run: Run, tmp_path: Path
+) -> None:
+    """Raised in the middle, it would leave out of the summary what is stored, or be lost in a callback."""
+    append = Store.append
+
+    def interrupted(store: Store, records: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return append(store, records)
+
+    monkeypatch.setattr(Store, "append", interrupted)
+    monkeypatch.setattr("reticent_collector.cli.ingest.BLOCK_BYTES", 1000)
+    file = tmp_path / "reports"
+    file.write_bytes(to_ndjson(make_reports(PLAN, NOW, 50)))
+    result = run("ingest", file, "--store", url, "--json")
+    assert result.exit_code == 130
+    accepted = json.loads(result.stdout)["accepted"]
+    assert 0 < accepted < 50
+    monkeypatch.undo()
+    assert stored(url) == accepted
+
+
+def test_early_reports_are_not_final(url: str, run: Run, tmp_path: Path) -> None:
+    """Their round has not begun: with --strict the others are taken all the same, and people hear what to do."""
+    early, good = make_reports(PLAN, NOW + 2, 1), make_reports(PLAN, NOW, 2)
+    file = tmp_path / "reports"
+    file.write_bytes(to_ndjson([*early, *good]))
+    result = run("ingest", file, "--store", url, "--strict")
+    assert result.exit_code == 3
+    assert "early: The round has not started" in result.stderr
+    assert "Hint: run it again when the rounds of early reports have begun" in result.stderr
+    assert stored(url) == 2
 
 
 def test_a_line_without_end_takes_no_memory(url: str, pipes: Any) -> None:

@@ -168,3 +168,26 @@ def test_a_mistyped_store_is_not_made(verb: list[str], kind: str, tmp_path: Path
     assert result.exit_code == 1
     assert "no such store" in result.output
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", [["store", "check"], ["store", "repair"], ["keys", "list"], ["rounds"]])
+@pytest.mark.parametrize("kind", ["empty", "database", "text"])
+def test_a_file_of_something_else_does_not_become_a_store(verb: list[str], kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.db"
+    if kind == "empty":
+        path.touch()
+    elif kind == "text":
+        path.write_text("a text " * 1000)
+    else:
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("PRAGMA user_version = 7")  # and no table yet
+            database.commit()
+    before = path.read_bytes()
+    done = CliRunner().invoke(command, [*verb, "--store", f"sqlite:///{path}"])
+    assert done.exit_code == 1
+    assert {
+        "empty": "is an empty file",
+        "database": "is not a database of reticent",
+        "text": "not a database",
+    }[kind] in done.stderr
+    assert path.read_bytes() == before

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reticent_collector.dashboard import charts
 from reticent_collector.dashboard.charts import svg
-from reticent_collector.estimates import CumulativeEstimate
+from reticent_collector.estimates.distribution import CumulativeEstimate
 
 Tree = ElementTree.Element
 SPACE = "{http://www.w3.org/2000/svg}"

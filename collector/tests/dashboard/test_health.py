@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from collector.tests.dashboard.conftest import FIRST, PLAN, Page, World, fill
 
-from reticent_collector.dashboard.views.demo import Truth, demo_page
 from reticent_collector.http import Health, KeyTraffic
 from reticent_collector.http.history import History, HistorySlot, merged
 from reticent_collector.results import Selection
+from reticent_lab.demo_page import Truth, demo_page
 from reticent_lab.fleet import SdkFleet
 
 QUIET = Health("0.1.0", "memory:", 86_400.0, accepted=1000, commit_p99_ms=3.0, queue=1)

@@ -10,7 +10,8 @@ from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
 from reticent.plan import Metric
 from reticent_collector.counts import HistogramCounts
 from reticent_collector.dashboard import labels
-from reticent_collector.estimates import balance, decimals
+from reticent_collector.estimates.cohort_balance import balance
+from reticent_collector.estimates.interval import decimals
 
 
 @given(st.floats(-1e7, 1e7), st.integers(0, 6))

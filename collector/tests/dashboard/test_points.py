@@ -43,13 +43,13 @@ def test_sealed_rounds_are_estimated_once_and_open_ones_each_time(
     for number in (now - 3, now - 2, now - 1):
         world.answer(fleet, number, {"minutes": [100] * 40}, seal=number < now - 1)
     estimated: list[int] = []
-    results = world.results.results
+    computed = world.results.computed
 
     def watched(period: Period, *rest: Any) -> Any:
         estimated.append(period.first)
-        return results(period, *rest)
+        return computed(period, *rest)
 
-    monkeypatch.setattr(world.results, "results", watched)
+    monkeypatch.setattr(world.results, "computed", watched)
     path = f"{METRIC}/minutes?every=round"
     first = world.get(path).page.rows
     assert world.get(path).page.rows == first

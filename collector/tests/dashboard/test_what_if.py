@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from reticent.mechanisms import Flip, OneBitMean
-from reticent.plan import Metric, Plan, privacy_card
+from reticent.plan import Metric, Plan
+from reticent.plan.card import privacy_card
 from reticent.privacy import CLAIMS
 from reticent_collector.estimates import expected_average_half_width, expected_half_width
 

@@ -23,7 +23,7 @@ from reticent.mechanisms import COHORTS, Buckets, DBitFlip, HadamardBit, OneBitM
 from reticent.plan import Metric, Plan
 from reticent.reports import Report, pack_bits
 from reticent_collector.counts import HistogramCounts, MeanCounts, count_reports
-from reticent_collector.estimates import ALARM, Balance, RowBalance, balance, shares_of_rows
+from reticent_collector.estimates.cohort_balance import ALARM, Balance, RowBalance, balance, shares_of_rows
 from reticent_lab.fleet import SdkFleet
 
 WINDOWS = Metric("windows", DBitFlip(epsilon=1, buckets=Buckets.even(24, 8), width=2, label="demo/windows"))
@@ -189,8 +189,7 @@ def test_the_pushed_rows_are_named_and_so_are_those_that_lack() -> None:
 
 def test_the_farthest_row_comes_first_even_where_both_chances_are_0() -> None:
     rows = (RowBalance(0, 900, 100.0, 0.0), RowBalance(1, 950, 100.0, 0.0), RowBalance(2, 100, 100.0, 1.0))
-    assert [row.row for row in Balance(rows).over] == [1, 0]
-    assert Balance(rows).p_value == 0.0
+    assert [row.row for row in Balance(0.0, rows).over] == [1, 0]
 
 
 @pytest.mark.parametrize(

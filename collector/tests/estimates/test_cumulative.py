@@ -10,7 +10,8 @@ from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Answers, Metric, Plan
 from reticent_collector.counts import HistogramCounts, MeanCounts
-from reticent_collector.estimates import CumulativeEstimate, average, clopper_pearson, cumulative, estimate
+from reticent_collector.estimates import average, clopper_pearson, cumulative, estimate
+from reticent_collector.estimates.distribution import CumulativeEstimate
 
 ALL = Metric("all", DBitFlip(2, Buckets.even(24, 6), 6), unit="hour")
 ROWS = Metric("rows", HadamardBit(2, Buckets([0, 1, 2, 4, 8, 24])), unit="hour")

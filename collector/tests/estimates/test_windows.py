@@ -14,14 +14,12 @@ from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Answers, Metric, Plan
 from reticent_collector.counts import HistogramCounts, MeanCounts
 from reticent_collector.estimates import (
-    VersionCounts,
     average,
     clopper_pearson,
     cumulative,
     difference,
     estimate,
     expected_average_half_width,
-    over_versions,
 )
 from reticent_collector.estimates.convex_order import (
     Asked,
@@ -32,6 +30,7 @@ from reticent_collector.estimates.convex_order import (
     largest_excess,
     opposed_excess,
 )
+from reticent_collector.estimates.versions import VersionCounts, over_versions
 
 PART = Metric("part", OneBitMean(1, 1))
 PLAN = Plan("p", 1, 21_600, 21_600, (PART,), answers=Answers(window=28))

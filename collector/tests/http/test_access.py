@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 import random
 import re
 import time
@@ -208,6 +209,45 @@ def test_keys_stay_known_while_the_store_is_away() -> None:
     access._store = Failing()  # type: ignore[assignment]
     access.refresh()
     assert access.known(text.encode()) == key
+
+
+def test_known_keys_end_when_keys_cannot_be_read_for_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """One of them may have been revoked meanwhile. It is said once, and once more when it is over."""
+    store, clock = open_store("memory:"), Clock()
+    text, key = create_key("reader", "", 0)
+    store.add_key(key)
+    access = Access(store, steady=clock)
+    headers = [(b"authorization", b"Bearer " + text.encode())]
+    access._store = Failing()  # type: ignore[assignment]
+    for _ in range(10):
+        clock.now += 60
+        access.refresh()
+        assert access.require(headers, ("reader",)) == key
+    clock.now += 61
+    access.refresh()
+    with pytest.raises(ProblemError, match="unavailable") as refused:
+        access.require(headers, ("reader",))
+    assert (refused.value.status, refused.value.retry_after) == (503, 5)
+    access._store = store
+    access.refresh()
+    assert access.require(headers, ("reader",)) == key
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["level"], line["event"]) for line in told] == [
+        ("error", "keys-failed"),
+        ("info", "keys-read"),
+    ]
+    assert told[1]["after_seconds"] == 601
+
+
+def test_a_store_whose_keys_are_all_revoked_is_not_open_from_the_start() -> None:
+    store, local = open_store("memory:"), [(b"host", b"localhost")]
+    _, key = create_key("reader", "", 0)
+    store.add_key(key)
+    assert store.revoke_key(key.id, 1)
+    access = Access(store)
+    assert not access.is_open
+    with pytest.raises(ProblemError, match="unauthorized"):
+        access.require(local, ("reader",))
 
 
 # Rates

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import ssl
+import subprocess
+import time
 from collections import deque
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
+from tests.shared.collectors import in_thread
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
@@ -29,9 +34,13 @@ from reticent_collector.http import (
     Traffic,
     decoded,
     encoded,
+    exposition,
+    make_server,
     render_metrics,
     together,
 )
+from reticent_collector.http.health import RequestTimes, process_figures
+from reticent_collector.http.server import certificate_end
 from reticent_collector.results import Results
 from reticent_collector.stores import Key, Layout, RoundKey, create_key, open_store
 
@@ -204,10 +213,41 @@ def test_those_who_ask_at_once_share_one_question() -> None:
     assert store.times == 1
 
 
+def test_a_collector_whose_commits_fail_is_not_ready_though_small_writes_succeed(
+    monkeypatch: pytest.MonkeyPatch, tools: Any
+) -> None:
+    """As on a full disk, where the log of the store still has room for a page."""
+    store = open_store("memory:")
+    plan = Plan.from_toml(tools.usage())
+    append = store.append
+    monkeypatch.setattr("reticent_collector.http.health.FRESH_SECONDS", 0.0)
+
+    def fail(records: object) -> None:
+        raise StoreError("database or disk is full")
+
+    with in_thread(Collector([plan], store)) as service:
+        first, second, third = tools.make_reports(plan, service.now(plan), 3)
+        assert service.get("/readyz").status == 200
+        monkeypatch.setattr(store, "append", fail)
+        assert service.send(first).status == 503
+        store.ping()
+        assert service.get("/readyz").status == 503
+        monkeypatch.setattr(store, "append", append)
+        assert service.get("/readyz").status == 503, "no commit has succeeded yet"
+        assert service.send(second).status == 202
+        assert service.get("/readyz").status == 200
+        monkeypatch.setattr(store, "append", fail)
+        assert service.send(third).status == 503
+        monkeypatch.setattr("reticent_collector.http.app.FAILED_SECONDS", 0.0)
+        assert service.get("/readyz").status == 200, "nothing is sent to it any more: a small write decides"
+        monkeypatch.setattr(store.backend, "ping", lambda: fail(None))
+        assert service.get("/readyz").status == 503
+
+
 def exposed(tools: Any) -> dict[str, set[str]]:
     """Names of samples and their labels, of a store with a sealed round, by the official parser."""
     store = open_store("memory:")
-    plan = Plan.from_toml(tools.usage())
+    plan = Plan.from_toml(tools.usage().replace("[plan]", "[plan]\nexpires = 2031-05-01", 1))
     store.register(plan)
     layout = Layout(plan)
     for number in (0, 86_400 // plan.round_seconds):  # a day apart
@@ -215,7 +255,15 @@ def exposed(tools: Any) -> dict[str, set[str]]:
         store.append({key: b"".join(layout.pack(report) for report in tools.make_reports(plan, number, 20))})
         store.seal(key)
     keys = (KeyTraffic("1f2e3d4c", "", "ingest", True),)
-    health = Health("1.0", "memory:", rejected={"late": 1}, keys=keys)
+    health = Health(
+        "1.0",
+        "sqlite:///store.db",
+        rejected={"late": 1},
+        keys=keys,
+        requests_of={"reports": RequestTimes()},
+        process=process_figures(),
+        certificate_expires=1.0,
+    )
     body, _ = render_metrics(Results(store), health, "application/openmetrics-text")
     labels: dict[str, set[str]] = {}
     for family in openmetrics_families(body.decode()):
@@ -234,11 +282,11 @@ def test_every_name_and_label_that_grafana_asks_for_is_exposed_and_every_name_is
         if variable["type"] == "query":
             queries.append(variable["query"]["query"])
     for query in queries:
-        uses = re.findall(r"(reticent_\w+)(?:\{([^}]*)\})?", query)
+        uses = re.findall(r"((?:reticent|process)_\w+)(?:\{([^}]*)\})?", query)
         assert uses, query
         for name, labels in uses:
             assert name in names, query
-            assert set(re.findall(r"(\w+)\s*(?:=|!=|=~)", labels)) <= names[name], query
+            assert set(re.findall(r"(\w+)\s*(?:=|!=|=~)", labels)) <= {*names[name], "job"}, query
             asked.add(name)
     assert asked == set(names)
 
@@ -263,11 +311,15 @@ def test_workers_together() -> None:
         "1.0", "lake:///l", 5.0, 10, 7, 1, {"late": 2}, 4, 1, 1.0, 9.0, 3, 70, 100, 2, 50.0,
         (KeyTraffic("a", "", "ingest", True, 10, 7, 2, 1, 5, 1), KeyTraffic("b", "", "ingest", True)),
         commit_times=(1, 2, *(0,) * 12), commit_seconds=0.5,
+        requests_of={"reports": RequestTimes([3, *[0] * 13], 0.003)},
+        process={"process_resident_memory_bytes": 100.0, "process_cpu_seconds_total": 1.0},
     )  # fmt: skip
     two = Health(
         "1.0", "lake:///l", 3.0, 20, 14, 2, {"late": 1, "early": 3}, 8, 0, 2.0, 4.0, 6, 68, 200, 1, 50.0,
         (KeyTraffic("c", "", "ingest", True, 1, 1), KeyTraffic("a", "", "ingest", True, 19, 13, 2, 0, 9, 0)),
         commit_times=(4, *(0,) * 13), commit_seconds=0.25,
+        requests_of={"reports": RequestTimes([1, *[0] * 12, 2], 30.0)},
+        process={"process_resident_memory_bytes": 200.0, "process_cpu_seconds_total": 2.0},
     )  # fmt: skip
     workers = {"0": decoded(encoded(one)), "1": decoded(encoded(two))}
     assert workers == {"0": one, "1": two}
@@ -277,6 +329,7 @@ def test_workers_together() -> None:
         (KeyTraffic("a", "", "ingest", True, 29, 20, 4, 1, 14, 1), KeyTraffic("c", "", "ingest", True, 1, 1),
          KeyTraffic("b", "", "ingest", True)),
         workers=workers, commit_times=(5, 2, *(0,) * 12), commit_seconds=0.75,
+        requests_of={"reports": RequestTimes([4, *[0] * 12, 2], 30.003)},
     )  # fmt: skip
     body, _ = render_metrics(Results(open_store("memory:")), health, "text/plain")
     lines = body.decode().splitlines()
@@ -288,5 +341,92 @@ def test_workers_together() -> None:
         'reticent_commit_duration_seconds_bucket{le="0.0025",worker="0"} 3.0',
         'reticent_commit_duration_seconds_bucket{le="+Inf",worker="1"} 4.0',
         'reticent_commit_duration_seconds_sum{worker="0"} 0.5',
+        'reticent_request_duration_seconds_bucket{le="10.0",of="reports",worker="1"} 1.0',
+        'reticent_request_duration_seconds_count{of="reports",worker="1"} 3.0',
+        'process_resident_memory_bytes{worker="0"} 100.0',
+        'process_cpu_seconds_total{worker="1"} 2.0',
     ):
         assert line in lines
+
+
+def figures(page: str) -> dict[str, float]:
+    return {
+        sample.name + "".join(sample.labels.get(label, "") for label in ("plan", "of", "le")): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+def test_a_collector_shows_what_its_process_and_its_machine_have(
+    start: Callable[..., Any], tools: Any, tmp_path: Path
+) -> None:
+    """Compared with what the system says of the process."""
+    service = start(tools.usage().replace("[plan]", "[plan]\nexpires = 2031-05-01", 1))
+    plan = service.plans[0]
+    for report in tools.make_reports(plan, service.now(plan), 3):
+        assert service.send(report).status == 202
+    assert service.get("/nothing").status == 404
+    page = figures(service.get("/metrics").body.decode())
+    pages = int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1])
+    resident = pages * os.sysconf("SC_PAGE_SIZE")
+    assert page["process_resident_memory_bytes"] == pytest.approx(resident, rel=0.2)
+    assert page["process_start_time_seconds"] == pytest.approx(time.time(), abs=600)
+    assert page["process_open_fds"] == pytest.approx(
+        len(os.listdir(f"/proc/{service.process.pid}/fd")), abs=5
+    )
+    assert page["process_cpu_seconds_total"] > 0
+    disk = os.statvfs(service.folder)
+    assert page["reticent_disk_size_bytes"] == disk.f_blocks * disk.f_frsize
+    assert 0 < page["reticent_disk_free_bytes"] <= page["reticent_disk_size_bytes"]
+    assert page["process_resident_memory_bytes"] < page["reticent_memory_limit_bytes"]
+    assert page[f"reticent_plan_expires_seconds{plan.name}"] == 1_935_360_000  # date --date 2031-05-01Z +%s
+    assert page["reticent_request_duration_seconds_countreports"] == 3
+    assert page["reticent_request_duration_seconds_countother"] == 1
+    assert 0 < page["reticent_request_duration_seconds_sumreports"] < 30
+    assert page["reticent_build_info"] == 1
+    assert "reticent_certificate_expires_seconds" not in page
+
+
+def test_the_limit_of_a_container_is_below_that_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(exposition, "CGROUP_LIMITS", (str(limit), str(tmp_path / "none")))
+    machine = exposition.memory_limit()
+    limit.write_text("max\n")
+    assert exposition.memory_limit() == machine > 1 << 28
+    limit.write_text("268435456\n")
+    assert exposition.memory_limit() == 1 << 28
+
+
+@pytest.mark.parametrize("days", [1, 10_000])  # in the certificate, a year has two digits before 2050
+def test_the_end_of_a_certificate_is_read_as_openssl_reads_it(tmp_path: Path, days: int) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    files = ["-days", str(days), "-subj", "/CN=x", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*make, *files], capture_output=True, check=True)
+    told = subprocess.run(
+        ["openssl", "x509", "-enddate", "-noout", "-in", str(certificate)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    ends = ssl.cert_time_to_seconds(told.strip().removeprefix("notAfter="))
+    text = certificate.read_text()
+    assert certificate_end(text) == ends == pytest.approx(time.time() + days * 86_400, abs=60)
+    assert certificate_end("something before it\n" + text + text.lower()) == ends
+    assert certificate_end("") == certificate_end(text[:200]) == 0
+
+
+def test_a_certificate_that_is_loaded_again_has_a_new_end(tmp_path: Path, tools: Any) -> None:
+    files = tools.make_certificate(tmp_path)
+    collector = Collector([Plan.from_toml(tools.usage())], open_store("memory:"))
+    server = make_server(collector, "127.0.0.1", 0, collector.limits, tuple(map(str, files)))
+    first = collector.health().certificate_expires
+    assert first == pytest.approx(time.time() + 2 * 86_400, abs=60)
+    page = render_metrics(collector.results, collector.health(), "text/plain")[0].decode()
+    assert figures(page)["reticent_certificate_expires_seconds"] == first
+    collector.server_figures.certificate_expires = 0.0
+    server.reload_tls()
+    assert collector.health().certificate_expires == first
+    collector.store.close()

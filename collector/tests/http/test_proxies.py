@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -280,3 +281,83 @@ def test_no_address_comes_through_or_is_kept_and_none_can_be_forged(front: Any) 
             if file.is_file()]  # fmt: skip
     for address in (CLIENT, FORGED):
         assert address.encode() not in b"".join([passed, *kept])
+
+
+# Two collectors, one of which fails
+
+
+class Failing:
+    """A collector that says it is ready, reads reports, and then closes the connection or refuses them."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = int(self._listener.getsockname()[1])
+        self.reports = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            data = b""
+            while b"\r\n\r\n" not in data:
+                data += connection.recv(1 << 16)
+            if not data.startswith(b"POST"):
+                connection.sendall(OK)
+                return
+            head, _, body = data.partition(b"\r\n\r\n")
+            length = int(re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)[1])  # type: ignore[index]
+            while len(body) < length:
+                body += connection.recv(1 << 16)
+            self.reports += 1
+            connection.sendall(self._answer)
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy"
+
+
+@pytest.mark.parametrize("answer", [None, b"", BUSY], ids=["is gone", "closes", "busy"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_reports_go_to_the_other_collector_when_one_fails(
+    name: str,
+    answer: bytes | None,
+    start: Callable[..., Service],
+    certificate: tuple[Path, Path],
+    tmp_path: Path,
+) -> None:
+    if installed(name) is None:
+        pytest.skip(f"{name} is not installed")
+    service = start(usage(1), keys=("ingest",), options=("--behind-proxy",))
+    plan = service.plans[0]
+    failing = Failing(answer or b"")
+    if answer is None:
+        failing.close()
+    seen = []
+    try:
+        with proxy(name, service.port, certificate, tmp_path, failing.port) as front:
+            for report in make_reports(plan, service.now(plan), 12, name):
+                body = to_json(report)
+                head = (
+                    b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                    b"Authorization: Bearer %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+                    % (service.keys["ingest"].encode(), len(body))  # type: ignore[attr-defined]
+                )
+                seen += statuses(exchange(front.connect(), head + body))
+    finally:
+        if answer is not None:
+            failing.close()
+    assert answer is None or failing.reports > 0, "the proxy has tried it"
+    if name == "caddy":  # it cannot send a body twice; the device sends again
+        assert set(seen) <= {202, 502, 503}
+    else:
+        assert seen == [202] * 12

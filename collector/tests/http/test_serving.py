@@ -327,7 +327,7 @@ def test_the_log_tells_nothing_about_anybody(tools: Any, tmp_path: Path) -> None
     for line in said.splitlines():
         if line.startswith("{"):
             assert {"time", "event"} <= json.loads(line).keys() <= {
-                "time", "event", "store", "open_reports", "plan", "version", "round", "reason", "kind",
+                "time", "level", "event", "store", "open_reports", "plan", "version", "round", "reason", "kind",
             }  # fmt: skip
 
 
@@ -391,8 +391,8 @@ def test_a_failing_store_is_said_so_and_recovers(
             assert int(answer.headers["retry-after"]) > 0
         assert service.get("/healthz").status == 200
         moody.failing = False
-        assert service.get("/readyz").status == 200
         assert service.post(to_ndjson(reports), "application/x-ndjson").json["accepted"] == 10
+        assert service.get("/readyz").status == 200
         (found,) = service.get("/v1/rounds").json["rounds"]
         assert found["reports"] == 10
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import random
 import re
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +25,7 @@ from tests.shared.clients import MANY, at_work, check_all_counted
 from tests.shared.collectors import Service, make_certificate, make_keys, make_reports, usage
 
 from reticent_collector.cli.root import reticent as command
+from reticent_collector.http import Supervisor, Worker
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="asks /proc about another process")
 pytestmark = LINUX
@@ -155,6 +159,52 @@ def test_a_new_certificate_reaches_every_worker_and_so_does_the_end_of_the_super
     assert service.stop(signal.SIGKILL) == -signal.SIGKILL
     until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
     assert service.log.count('"event": "stopped"') == 2
+
+
+def test_what_a_killed_supervisor_left_is_removed_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def supervise() -> None:
+        Supervisor(1, [listener], wait_for_the_end, lambda: None).run()
+
+    def folders() -> set[Path]:
+        return set(tmp_path.glob("reticent-workers-*"))
+
+    def start() -> tuple[int, Path]:
+        before = folders()
+        process = os.fork()
+        if process == 0:
+            supervise()
+            os._exit(0)
+        until(lambda: any((folder / "0").exists() for folder in folders() - before))
+        (made,) = (folder for folder in folders() - before if (folder / "0").exists())
+        return process, made
+
+    first, left = start()
+    second, used = start()
+    assert folders() == {left, used}, "what is in use stays"
+    worker = int((left / "0").read_bytes())
+    os.kill(first, signal.SIGKILL)
+    os.waitpid(first, 0)
+    until(lambda: not Path(f"/proc/{worker}").exists() or "Z (" in Path(f"/proc/{worker}/status").read_text())
+    third, newest = start()
+    assert folders() == {used, newest}
+    for process in (second, third):
+        os.kill(process, signal.SIGTERM)
+        assert os.waitpid(process, 0)[1] == 0
+    assert folders() == set()
+    listener.close()
+
+
+def wait_for_the_end(worker: Worker) -> int:
+    """A worker that publishes its process id, and ends with its supervisor."""
+    worker.publish(str(os.getpid()).encode())
+    worker.ready()
+    select.select([worker.lifeline], [], [])
+    return 0
 
 
 # What does not start

@@ -11,7 +11,8 @@ import pytest
 from tests.shared.plans import SAVES
 
 from reticent.mechanisms import Flip
-from reticent.plan import Plan, privacy_card
+from reticent.plan import Plan
+from reticent.plan.card import privacy_card
 from reticent_collector.plans.certificate import certify, check, is_certified
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,8 @@ from datetime import date
 import pytest
 
 from reticent.plan import Plan
-from reticent_collector.plans import lint, lint_succession
+from reticent_collector.plans import lint
+from reticent_collector.plans.linter import lint_succession
 
 CLEAN = """
 [plan]

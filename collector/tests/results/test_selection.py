@@ -7,9 +7,9 @@ from starlette.datastructures import QueryParams
 
 from reticent.errors import ParameterError
 from reticent.plan import Plan
-from reticent_collector.dashboard.params import MOST_ROUNDS, Params
-from reticent_collector.http.api import ESTIMATE_PARAMETERS, Query
-from reticent_collector.results import Selection
+from reticent_collector.dashboard.params import MOST_PERIODS, Params
+from reticent_collector.http.api import ESTIMATE_PARAMETERS
+from reticent_collector.results import MOST_ROUNDS, Query, Selection
 
 PLAN = Plan.from_toml("""
 [plan]
@@ -66,7 +66,7 @@ def test_a_collector_reads_the_parameters_that_a_selection_writes() -> None:
         str(query.one("plan")),
         query.one("metric"),
         query.rounds(),
-        query.last(),
+        query.whole("last", MOST_ROUNDS),
         query.segment(),
         query.one("by"),
         query.confidence(),
@@ -83,7 +83,7 @@ def test_a_page_selects_the_days_of_both_its_dates() -> None:
     assert Params.parse(query).selection("app-usage", "starts") == Selection(
         "app-usage",
         "starts",
-        last=MOST_ROUNDS,
+        last=MOST_PERIODS,
         segment={"os": "linux"},
         by="os",
         confidence=0.99,

@@ -40,27 +40,25 @@ __all__ = [
 ]
 
 
-def imported_when_used(package: str, modules: dict[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package, given the names that each of its modules exports, with spaces between."""
-    module_of = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
+def imported_when_used(package: str, *modules: str) -> Callable[[str], Any]:
+    """
+    The `__getattr__` of a package whose `__all__` is imported when it is used.
+
+    A name is looked for in `modules` in turn; those after the one that has it are not imported.
+    """
 
     def get(name: str) -> Any:
-        if name not in module_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(module_of[name]), name)
+        if name in import_module(package).__all__:
+            for module in modules:
+                home = import_module(f"{package}.{module}")
+                if hasattr(home, name):
+                    return getattr(home, name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return get
 
 
-__getattr__ = imported_when_used(
-    "reticent",
-    {
-        "device": "Device Policy Receipt",
-        "errors": "ParameterError PlanError ReportError ReticentError StateError",
-        "plan": "Metric Plan",
-        "reports": "Report",
-    },
-)
+__getattr__ = imported_when_used("reticent", "device", "errors", "plan", "reports")
 
 
 def __dir__() -> list[str]:

@@ -93,7 +93,8 @@ def bar(value: float, lower: float, upper: float, scale: tuple[float, float]) ->
         return 1 + (min(max(number, low), high) - low) * unit
 
     left, right = sorted((place(0.0), place(0.0 if isnan(value) else value)))
-    middle, ends = _BAR_HEIGHT / 2, (place(lower), place(upper))
+    middle = _BAR_HEIGHT / 2
+    ends = (place(lower), place(upper))
     path = f"M{ends[0]:.1f} {middle:g}H{ends[1]:.1f}" + "".join(f"M{end:.1f} 2V10" for end in ends)
     return Safe(
         f'<svg width="{_BAR_WIDTH}" height="{_BAR_HEIGHT}" aria-hidden="true"'

@@ -19,7 +19,8 @@ import pytest
 from reticent.device import answer
 from reticent.mechanisms import SCALE, Flip, OneBitMean, RandomizedResponse
 from reticent.plan import Metric, Plan
-from reticent_lab.fleet import HashDraws, Places, VectorisedFleet
+from reticent_lab.fleet import VectorisedFleet
+from reticent_lab.fleet.draws import HashDraws, Places
 
 PLAN = Plan.from_toml(
     '[plan]\nname = "p"\nversion = 1\nround = "1d"\n'

@@ -18,7 +18,8 @@ import pytest
 
 from reticent.device import in_range
 from reticent.mechanisms import Flip, HadamardBit, OneBitMean
-from reticent.plan import Plan, privacy_card
+from reticent.plan import Plan
+from reticent.plan.card import privacy_card
 from reticent.privacy import loss_of_moved_change, loss_of_switch, losses, pattern
 
 HEAD = '[plan]\nname = "p"\nversion = 1\nround = "1d"\n'

@@ -18,7 +18,7 @@ from reticent.device import SecretDraws, answer, prf
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Answers, Group, Metric, Plan
 from reticent.privacy import joint_limit_loss
-from reticent_lab.audit import (
+from reticent_lab.audit.windows import (
     FunctionTable,
     TableDraws,
     WindowLaw,

@@ -15,7 +15,8 @@ import pytest
 
 from reticent.device import in_range
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.plan import Answers, Group, Metric, Plan, privacy_card
+from reticent.plan import Answers, Group, Metric, Plan
+from reticent.plan.card import privacy_card
 from reticent.privacy import loss_of_window
 from reticent_collector.plans import lint, plan_tracking
 

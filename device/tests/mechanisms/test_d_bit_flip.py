@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent.mechanisms import COHORTS, SCALE, Buckets, DBitFlip, bucket_window
+from reticent.mechanisms import COHORTS, SCALE, Buckets, DBitFlip
+from reticent.mechanisms.d_bit_flip import bucket_window
 
 variants = st.sampled_from(["tight", "paper"])
 

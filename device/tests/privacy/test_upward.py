@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.privacy import compose, decimal, precise, printed, upward
+from reticent.privacy import compose, printed, upward
+from reticent.privacy.rounding import decimal, precise
 
 
 @settings(deadline=None)

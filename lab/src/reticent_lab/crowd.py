@@ -34,8 +34,9 @@ from reticent.errors import ParameterError
 from reticent.mechanisms import COHORTS, SCALE, Mechanism
 from reticent.plan import Metric, Plan
 from reticent_collector.counts import Counts, counts_from_rows
-from reticent_lab.fleet import Population, Recorded, taken_by
+from reticent_lab.fleet import Population, Recorded
 from reticent_lab.fleet.draws import blocks
+from reticent_lab.fleet.population import taken_by
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -169,7 +170,9 @@ class CrowdDraws:
     """
 
     def __init__(self, plan: Plan, crowd: Crowd, seed: int, segment: int | None = None) -> None:
-        self.plan, self.crowd, self.seed = plan, crowd, seed
+        self.plan = plan
+        self.crowd = crowd
+        self.seed = seed
         self._laws = {metric.name: law_of(metric) for metric in plan.metrics}
         width = sum(metric.bits for metric in plan.metrics) * crowd.rounds
         self.block = max(16, min(_BLOCK // width, 1 << 14))
@@ -229,7 +232,8 @@ class CrowdDraws:
         """The values of a block, the same as devices take them, and its tallies, int64[2, rounds, rows] each."""
         values = self.crowd.values(part)
         inside = in_range(self.plan, values)
-        copies, tallies = self.crowd.copies(part), {}
+        copies = self.crowd.copies(part)
+        tallies = {}
         if self.plan.answers.sampled:
             for repetition in range(repetitions):
                 asked = self._asked(copies, self._generator(part.start, repetition, len(self._laws)))
@@ -254,12 +258,14 @@ class CrowdDraws:
         A device picks one round of each window and then `plan.asked` metrics. With r picks left when s metrics
         are left it takes the next with probability r/s, so how many take it is a binomial for every r.
         """
-        rounds, width = self.crowd.rounds, self.plan.answers.window
+        rounds = self.crowd.rounds
+        width = self.plan.answers.window
         picked = np.empty((len(copies), rounds), dtype=np.int64)
         for first in range(0, rounds, width):
             of_window = generator.multinomial(copies, np.full(width, 1 / width))
             picked[:, first : first + width] = of_window[:, : rounds - first]
-        metrics, asked = len(self._laws), self.plan.asked
+        metrics = len(self._laws)
+        asked = self.plan.asked
         waiting = {asked: picked}  # by picks left
         for place in range(metrics):
             taking = {
@@ -379,7 +385,8 @@ class GridLaw:
             tuple[int, Any, Any, Any]
         ] = []  # cell, individuals there, whether a round is down or up there
         for cell in range(len(self.chances)):
-            down, up = below == cell, below == cell - 1
+            down = below == cell
+            up = below == cell - 1
             who: Any = slice(None)
             if len(self.chances) > 2:
                 who = np.flatnonzero((down | up).any(axis=1))
@@ -458,7 +465,8 @@ class BucketLaw:
             tallies = np.zeros((2, buckets.shape[1], self.metric.mechanism.row_count), dtype=np.int64)
             for number, kind in enumerate(self.cohorts):
                 who = np.flatnonzero(split[:, number])
-                own, count = split[who, number], len(kind.chances)
+                own = split[who, number]
+                count = len(kind.chances)
                 slots = kind.classes[buckets[who]] + count * np.arange(len(who))[:, None]
                 visited = np.zeros(len(who) * count, dtype=bool)
                 visited[slots] = True
@@ -474,7 +482,8 @@ class BucketLaw:
 
     def fresh(self, inside: Floats, answering: Numbers, generator: np.random.Generator) -> Numbers:
         """One answer per device: cohort and memo are drawn for it alone, so devices of a bucket are alike."""
-        rounds, size = inside.shape[1], self.metric.mechanism.intervals
+        rounds = inside.shape[1]
+        size = self.metric.mechanism.intervals
         places = self.buckets(inside) + size * np.arange(rounds)
         devices = _summed(places.ravel(), answering.ravel(), rounds * size).reshape(rounds, size)
         split = generator.multinomial(devices, self.shares)
@@ -494,7 +503,8 @@ class BucketLaw:
 
     def truth(self, inside: Floats, copies: Numbers) -> Floats:
         """The number of devices per bucket."""
-        rounds, size = inside.shape[1], self.metric.mechanism.intervals
+        rounds = inside.shape[1]
+        size = self.metric.mechanism.intervals
         places = self.buckets(inside) + size * np.arange(rounds)
         weights = np.repeat(copies, rounds)
         devices = np.bincount(places.ravel(), weights, rounds * size)

@@ -23,10 +23,10 @@ from reticent.plan import Plan
 from reticent.reports import packed_header
 from reticent.testing import ManualClock
 from reticent_collector import dashboard
-from reticent_collector.dashboard.views.demo import Truth, demo_page
 from reticent_collector.http import Collector, Health, log, make_server
 from reticent_collector.results import Results
 from reticent_collector.stores import RoundKey, open_store
+from reticent_lab.demo_page import Truth, demo_page
 from reticent_lab.fleet import EDITOR, VectorisedFleet, send_packed
 from reticent_lab.simulate import true_values
 
@@ -163,7 +163,8 @@ class Demo:
         return true_values(self.plan, dict.fromkeys(self.plan.by_name, self._values_of(number)))
 
     def _pass(self, number: int, parts: int, pause: float) -> Iterator[list[TruthBeside]]:
-        current, values = self.plan.round(self._first + number), self._values_of(number)
+        current = self.plan.round(self._first + number)
+        values = self._values_of(number)
         self._clock.now = current.start + 3600.0
         for place, device in enumerate(self._devices):
             for metric in self.plan.metrics:

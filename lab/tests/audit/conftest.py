@@ -14,7 +14,8 @@ from reticent.device import SecretDraws, answer
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Answers, Group, Metric, Plan
 from reticent.reports import Report, to_json
-from reticent_lab.audit import Audit, CoreParticipant
+from reticent_lab.audit import Audit
+from reticent_lab.audit.clients import CoreParticipant
 
 
 def a_plan(*metrics: Metric, groups: tuple[Group, ...] = ()) -> Plan:

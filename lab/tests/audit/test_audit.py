@@ -19,16 +19,10 @@ from tests.shared.plans import SAVES
 from reticent.errors import ParameterError, ReticentError
 from reticent.mechanisms import Buckets, DBitFlip, Flip
 from reticent.plan import Metric, Plan
-from reticent_lab.audit import (
-    CommandClient,
-    CoreClient,
-    CoreParticipant,
-    SdkClient,
-    audit,
-    check_conduct,
-    first_round_of,
-)
-from reticent_lab.audit.clients import Values
+from reticent_lab.audit import CommandClient, CoreClient, audit
+from reticent_lab.audit.clients import CoreParticipant, SdkClient, Values
+from reticent_lab.audit.consistency import check_conduct
+from reticent_lab.audit.run import first_round_of
 
 
 @pytest.mark.parametrize(

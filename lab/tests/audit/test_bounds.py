@@ -10,22 +10,19 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import binom
 
 from reticent.plan import Plan
-from reticent_lab.audit import (
-    AnswerBit,
-    Attack,
-    Enumerated,
-    Event,
+from reticent_lab.audit.attacks import AnswerBit, Attack, Event, attacks_on
+from reticent_lab.audit.bounds import (
     Fault,
     HistoryComparison,
     at_least,
-    attacks_on,
-    enumerate_plan,
     expected_lower,
-    histories,
     judge,
     noticed_faults,
     ratio_bounds,
 )
+from reticent_lab.audit.enumeration import enumerate_plan
+from reticent_lab.audit.exact import Enumerated
+from reticent_lab.audit.scenarios import histories
 
 EVENTS = 100
 """More than the audit of one mean has."""

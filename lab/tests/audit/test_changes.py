@@ -8,16 +8,11 @@ import numpy as np
 import pytest
 
 from reticent.plan import Plan
-from reticent_lab.audit import (
-    HistoryComparison,
-    Sample,
-    World,
-    compare_changes,
-    compare_envelopes,
-    enumerate_plan,
-    histories,
-    judge,
-)
+from reticent_lab.audit.blind import compare_envelopes
+from reticent_lab.audit.bounds import HistoryComparison, judge
+from reticent_lab.audit.changes import compare_changes
+from reticent_lab.audit.enumeration import enumerate_plan
+from reticent_lab.audit.scenarios import Sample, World, histories
 
 WORLD = World(({"m": 0}, {"m": 1}, {"m": 2}), rounds=10)
 

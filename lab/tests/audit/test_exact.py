@@ -10,15 +10,8 @@ import pytest
 
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, Mechanism, OneBitMean
 from reticent.plan import Group, Metric, Plan
-from reticent_lab.audit import (
-    Ratio,
-    check_structure,
-    enumerate_plan,
-    exact_loss_of_switch,
-    loss_of_constant,
-    loss_of_width,
-    worst_pair,
-)
+from reticent_lab.audit.enumeration import check_structure, enumerate_plan, worst_pair
+from reticent_lab.audit.exact import Ratio, exact_loss_of_switch, loss_of_constant, loss_of_width
 
 TURNED = Flip("0.2").threshold
 

@@ -15,7 +15,7 @@ from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.estimates import estimate
-from reticent_lab.fleet import POPULATIONS
+from reticent_lab.fleet.population import POPULATIONS
 
 PLAN = str(Path(__file__).parents[3] / "examples" / "plan.toml")
 

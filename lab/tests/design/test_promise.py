@@ -9,7 +9,8 @@ from math import ceil
 import pytest
 
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.plan import Answers, Metric, Plan, privacy_card
+from reticent.plan import Answers, Metric, Plan
+from reticent.plan.card import privacy_card
 from reticent_collector.counts import HistogramCounts, MeanCounts
 from reticent_collector.estimates import average, expected_average_half_width
 from reticent_lab.design import Goal, both_ways, choose, curves, neighbours, plan_text, reason, ways_out

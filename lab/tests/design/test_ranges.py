@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent.plan import Plan, privacy_card
+from reticent.plan import Plan
+from reticent.plan.card import privacy_card
 from reticent_lab.design import Goal, best, choose, edges_of, neighbours, plan_text, weigh
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from reticent.plan import Plan, privacy_card
-from reticent.privacy import YEAR
+from reticent.plan import Plan
+from reticent.plan.card import privacy_card
+from reticent.privacy.loss import YEAR
 from reticent_collector.estimates import expected_half_width
 from reticent_collector.plans import lint
 from reticent_lab.design import Goal, check_command, choose, plan_text, section

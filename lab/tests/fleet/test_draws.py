@@ -10,7 +10,7 @@ from scipy import stats
 
 from reticent.mechanisms import Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric
-from reticent_lab.fleet import FleetDraws, HashDraws, Places
+from reticent_lab.fleet.draws import FleetDraws, HashDraws, Places
 
 FALSE_ALARM = 1e-8
 """Of one chi-square test, both tails; some 120 of them are made here, with fixed seeds: below 2e-6 in all."""

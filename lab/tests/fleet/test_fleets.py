@@ -20,7 +20,9 @@ from reticent.plan import Answers, Group, Metric, Plan, Segment
 from reticent.reports import from_packed, to_packed
 from reticent_collector.counts import HistogramCounts, MeanCounts, count_reports
 from reticent_collector.estimates import estimate
-from reticent_lab.fleet import GRAN_TURISMO_SPORT, HashDraws, SdkFleet, VectorisedFleet, high_word
+from reticent_lab.fleet import GRAN_TURISMO_SPORT, SdkFleet, VectorisedFleet
+from reticent_lab.fleet.draws import HashDraws
+from reticent_lab.fleet.memo import high_word
 
 BUCKETS = Buckets.even(60, 8)
 

@@ -7,15 +7,8 @@ import pytest
 from scipy import stats
 
 from reticent.errors import ParameterError
-from reticent_lab.fleet import (
-    POPULATIONS,
-    AgeInDays,
-    Constant,
-    Population,
-    TruncatedNormal,
-    Uniform,
-    population,
-)
+from reticent_lab.fleet import AgeInDays, Constant, Population, TruncatedNormal, Uniform, population
+from reticent_lab.fleet.population import POPULATIONS
 
 BLOCK = 1 << 16
 """Devices that are drawn together."""

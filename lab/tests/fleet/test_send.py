@@ -22,7 +22,8 @@ from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.reports import from_packed
 from reticent_collector.estimates import estimate
-from reticent_lab.fleet import GRAN_TURISMO_SPORT, SendError, VectorisedFleet, send_packed
+from reticent_lab.fleet import GRAN_TURISMO_SPORT, VectorisedFleet, send_packed
+from reticent_lab.fleet.send import SendError
 
 PLAN = Plan("p", 1, 60, 60, (Metric("a", OneBitMean(1, 60)),))
 MODULE: ModuleType = sys.modules["reticent_lab.fleet.send"]

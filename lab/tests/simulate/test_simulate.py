@@ -20,7 +20,8 @@ from reticent.plan import Answers, Plan
 from reticent_collector.estimates import HistogramEstimate, estimate
 from reticent_lab.crowd import Crowd, CrowdDraws
 from reticent_lab.fleet import VectorisedFleet, read_values
-from reticent_lab.simulate import MetricEstimates, pictures, simulate, true_values
+from reticent_lab.simulate import MetricEstimates, simulate, true_values
+from reticent_lab.simulate.pictures import pictures
 
 PLAN = Plan.from_toml("""
 [plan]

@@ -22,7 +22,8 @@ from reticent.errors import ParameterError, ReportError
 from reticent.plan import Plan
 from reticent.reports import Report, to_packed
 from reticent_collector.counts import MeanCounts, count_reports
-from reticent_lake.frames import FrameError, count, shares, to_arrow
+from reticent_lake.frames import FrameError, count, to_arrow
+from reticent_lake.frames.counting import shares
 
 SMALL = Plan.from_toml(
     'min_reports = 1\n[plan]\nname = "small"\nversion = 3\nround = "1h"\n'

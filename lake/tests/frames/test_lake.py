@@ -22,7 +22,6 @@ from reticent_collector.counts import count_reports
 from reticent_collector.stores import RoundKey, open_store
 from reticent_lake.frames import (
     Arrow,
-    BadFileError,
     CountingEngine,
     DuckDB,
     FrameError,
@@ -32,7 +31,7 @@ from reticent_lake.frames import (
     engine,
     lake_rounds,
 )
-from reticent_lake.store import RoundParts
+from reticent_lake.store import BadFileError, RoundParts
 
 ENGINES: dict[str, Callable[[], CountingEngine]] = {
     "duckdb": DuckDB,

@@ -30,19 +30,18 @@ from reticent_collector.counts import count_reports
 from reticent_collector.stores import RoundKey, Store, open_store
 from reticent_lake.frames import (
     Arrow,
-    BadFileError,
     DuckDB,
     FrameError,
     Spark,
     count,
     count_lake,
     counting_query,
-    java_home,
     seal_lake,
     spark_session,
     to_arrow,
 )
-from reticent_lake.store import Columns, LakeBackend, ObjectFiles, Part
+from reticent_lake.frames.engines import java_home
+from reticent_lake.store import BadFileError, Columns, LakeBackend, ObjectFiles, Part
 
 pytestmark = [
     pytest.mark.timeout(600),

@@ -24,7 +24,8 @@ from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.reports import Report
 from reticent_collector.cli.root import reticent as command
-from reticent_lake.frames import DIALECTS, counting_query
+from reticent_lake.frames import counting_query
+from reticent_lake.frames.sql import DIALECTS
 
 KINDS = Plan.from_toml(
     'min_reports = 30\n[plan]\nname = "kinds"\nversion = 2\nround = "1h"\ngrace = "2h"\n'

@@ -20,22 +20,12 @@ from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
 from reticent.plan import Metric
 from reticent_collector.columns import COLUMNS, segment_text
 from reticent_collector.counts import HistogramCounts, MeanCounts
-from reticent_collector.estimates import (
-    BACKENDS,
-    Estimate,
-    HistogramEstimate,
-    arrow_bytes,
-    csv_text,
-    estimate,
-)
+from reticent_collector.estimates import Estimate, HistogramEstimate, estimate
+from reticent_collector.estimates.table import BACKENDS, arrow_bytes, csv_text
 from reticent_collector.results import Results, Selection
 from reticent_collector.stores import open_store
-from reticent_lake.frames import (
-    Estimated,
-    estimates_from_frame,
-    estimates_to_frame,
-    from_frame,
-)
+from reticent_lake.frames import estimates_from_frame, estimates_to_frame, from_frame
+from reticent_lake.frames.tables import Estimated
 
 NAMES = [column.name for column in COLUMNS]
 

@@ -64,7 +64,8 @@ def tables(setting: Setting) -> ExperimentResult:
 
 def chosen(names: Iterable[str]) -> list[Experiment]:
     """The experiments of some names, each once and in order; "all" is all of them."""
-    wanted, known = set(names), [experiment.name for experiment in EXPERIMENTS]
+    wanted = set(names)
+    known = [experiment.name for experiment in EXPERIMENTS]
     unknown = sorted(wanted - {ALL, *known})
     if unknown:
         raise ParameterError("experiment", f"one of {', '.join(known)} or {ALL}", ", ".join(unknown))

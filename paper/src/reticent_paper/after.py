@@ -33,7 +33,9 @@ def unary(epsilon: float) -> float:
 
 def hashing(epsilon: float, size: int, buckets: int = BUCKETS) -> float:
     """n·Var of an average bucket with a hash to g values, then randomized response (LOLOHA without its second)."""
-    p, q, share = exp(epsilon) / (exp(epsilon) + size - 1), 1 / size, 1 / buckets
+    p = exp(epsilon) / (exp(epsilon) + size - 1)
+    q = 1 / size
+    share = 1 / buckets
     return ((1 - share) * q * (1 - q) + share * p * (1 - p)) / (p - q) ** 2
 
 

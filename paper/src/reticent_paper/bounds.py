@@ -39,8 +39,12 @@ TINY_MISS = 0.2  # k and δ of the counter-example to Theorem 2, with one device
 
 def run(setting: Setting) -> ExperimentResult:
     """All tables of bounds, and the claims about them."""
-    means, histograms, orders = mean_bounds(setting), histogram_bounds(setting), order_of_magnitude()
-    tiny, chosen, grids = tiny_fleet(), chosen_values(setting), any_granularity()
+    means = mean_bounds(setting)
+    histograms = histogram_bounds(setting)
+    orders = order_of_magnitude()
+    tiny = tiny_fleet()
+    chosen = chosen_values(setting)
+    grids = any_granularity()
     return ExperimentResult(
         "bounds",
         "Bounds",
@@ -62,7 +66,8 @@ def mean_bounds(setting: Setting) -> Rows:
     draw = generator(setting.seed, "tables", "means")
     for devices, epsilon, place in product(FLEETS, LOOKED_AT, PLACES):
         metric = Metric("seconds", OneBitMean(epsilon, DAY))
-        channel, truth = metric.channel, place * DAY
+        channel = metric.channel
+        truth = place * DAY
         bound = paper_bound(metric, devices, CONFIDENCE)
         ones = draw.binomial(devices, float(channel.share(place)), setting.repetitions)
         errors = np.abs(DAY * channel.truth(ones / devices) - truth)
@@ -101,10 +106,12 @@ def histogram_bounds(setting: Setting) -> Rows:
         draw = generator(setting.seed, "tables", "histograms", f"{devices} {bits} {epsilon}")
         mechanism = DBitFlip(epsilon, Buckets.even(DAY, BUCKETS), bits, "paper")
         metric = Metric("seconds", mechanism)
-        channel, in_buckets = metric.channel, heavy_first(devices)
+        channel = metric.channel
+        in_buckets = heavy_first(devices)
         asked = subsets(in_buckets, bits, min(setting.repetitions, HISTOGRAM_RUNS), draw)
         ones = ones_of(asked, channel, draw)
-        truth, expected = in_buckets / devices, devices * bits / BUCKETS
+        truth = in_buckets / devices
+        expected = devices * bits / BUCKETS
         shares = (ones - asked.reports * float(channel.low)) / float(channel.contrast) / expected
         worst = np.abs(shares - truth).max(axis=1)
         ends = clopper_pearson(ones, asked.reports, CONFIDENCE, together=BUCKETS)
@@ -137,7 +144,8 @@ def tiny_fleet() -> Rows:
     metric = Metric("seconds", DBitFlip(epsilon, Buckets.even(100, TINY_BUCKETS), 1, "paper"))
     bound = paper_bound(metric, 1, 1 - TINY_MISS)
     channel = metric.channel
-    miss, worst = Fraction(0), 0.0
+    miss = Fraction(0)
+    worst = 0.0
     for asked, bit in product(range(TINY_BUCKETS), (0, 1)):
         one = channel.high if asked == 0 else channel.low
         frequency = float(TINY_BUCKETS * (bit - channel.low) / channel.contrast)
@@ -198,7 +206,8 @@ def any_granularity() -> Rows:
 def chance_after_rounding(mechanism: OneBitMean, value: int) -> Fraction:
     """The chance of a remembered 1 over all 2⁶⁴ alphas: the least that rounds up is found by bisection."""
     below = mechanism.grid.cell(value, 0)
-    least, none = 0, SCALE
+    least = 0
+    none = SCALE
     while least < none:
         middle = (least + none) // 2
         if mechanism.grid.cell(value, middle) > below:
@@ -226,7 +235,8 @@ def theorem_2(table: NumberTable, tiny: NumberTable) -> Finding:
     """The bound on the largest error of a bucket holds for any n."""
     covers = table.numbers("bound covers")
     (misses,), (allowed,) = tiny.numbers("misses"), tiny.numbers("allowed to miss")
-    large, small = min(covers) >= CONFIDENCE, misses <= allowed
+    large = min(covers) >= CONFIDENCE
+    small = misses <= allowed
     return Finding(
         f"misses {misses:.3f} > {allowed:g} with n = 1", large and small, "nd/k ≥ ln(6k/δ)/4", partly=large
     )

@@ -184,7 +184,9 @@ class Watched:
     """What is read off the values of a crowd, block by block: truths, patterns, and who is steady."""
 
     def __init__(self, people: Crowd, plan: Plan, seed: int) -> None:
-        self._people, self._plan, self._seed = people, plan, seed
+        self._people = people
+        self._plan = plan
+        self._seed = seed
         self.truth = np.zeros((len(APPS), people.rounds))
         self.patterns = [PatternCounts(people.rounds, 2) for _ in APPS]
         self.used, self.daily_constant = np.zeros(len(APPS)), np.zeros(len(APPS))
@@ -212,7 +214,8 @@ class Watched:
 
 def simulate(individuals: int, setting: Setting) -> Deployment:
     """Run the plan on all rounds at once, some individuals after the others."""
-    plan, rounds = Plan.load(EXAMPLE), setting.days * ROUNDS_PER_DAY
+    plan = Plan.load(EXAMPLE)
+    rounds = setting.days * ROUNDS_PER_DAY
     people = crowd(plan, individuals, rounds, setting.seed)
     watched = Watched(people, plan, setting.seed)
     (drawn,) = CrowdDraws(plan, people, setting.seed).draw(1, watched.look)

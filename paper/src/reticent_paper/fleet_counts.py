@@ -18,7 +18,7 @@ from scipy.fft import next_fast_len
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import COHORTS, Buckets, Channel, Flip, Mechanism, OneBitMean
-from reticent_lab.baselines import KFlip, Laplace
+from reticent_paper.baselines import KFlip, Laplace
 
 Numbers = NDArray[np.int64]
 
@@ -125,7 +125,8 @@ class SumOfBits:
 
     def law(self) -> tuple[int, NDArray[np.float64]]:
         """The least value that counts, and the probabilities of it and of each that follows."""
-        total, deviation = int(self.devices.sum()), sqrt(self.variance)
+        total = int(self.devices.sum())
+        deviation = sqrt(self.variance)
         width = min(total + 1, next_fast_len(ceil(28 * deviation) + 64, real=True))
         first = max(0, min(round(self.mean) - width // 2, total + 1 - width))
         angles = 2 * pi / width * np.arange(width // 2 + 1)
@@ -144,7 +145,8 @@ class SumOfBits:
         """Log φ = Σ_k (-1)^{k+1} M_k z^k / k with the power sums M_k = Σ_j N_j P_j^k, z = e^{iθ} - 1."""
         total = float(self.devices.sum())
         terms = max(2, ceil((log(total) + _NOTHING) / -log(radius))) if radius > 0 else 2
-        sums, power = [], self.devices.astype(np.float64)
+        sums = []
+        power = self.devices.astype(np.float64)
         for _ in range(terms):
             power = power * self.chances
             sums.append(float(power.sum()))

@@ -28,8 +28,8 @@ from reticent.mechanisms import (
     hadamard_sign,
 )
 from reticent.plan import Metric
-from reticent_lab.baselines import BinFlip, BinFlipPlus, KFlip
 from reticent_paper import panels as chart
+from reticent_paper.baselines import BinFlip, BinFlipPlus, KFlip
 from reticent_paper.claims import (
     EPSILONS,
     ClaimVerdict,
@@ -57,7 +57,8 @@ WINDOWS = 1.1  # How far the errors of two ways to deal out buckets may be apart
 HALF = 0.55  # What "half the error" may measure
 BUCKETS = 32  # k of the paper's experiments
 WIDTHS = (1, 2, 4)  # d of the paper's experiments
-A_ROW, A_WINDOW = 0, -1
+A_ROW = 0
+A_WINDOW = -1
 """In place of a number of buckets: a row of the Hadamard matrix, and 4 neighbours of the public shuffle."""
 
 EDGES = Buckets.even(BUCKETS, BUCKETS)
@@ -80,7 +81,8 @@ class Fleet:
         """Draw who is asked what, for all methods."""
 
         def ask(way: int) -> AskedCounts:
-            source, repetitions = generator(seed, name, f"asked {way}"), len(devices)
+            source = generator(seed, name, f"asked {way}")
+            repetitions = len(devices)
             if way in (A_ROW, A_WINDOW):
                 mechanism = HadamardBit(1, EDGES) if way == A_ROW else DBitFlip(1, EDGES, WIDTHS[-1], "paper")
                 return by_cohort(mechanism, devices, repetitions, source)
@@ -137,7 +139,8 @@ class BitFlip(Method):
     ) -> None:
         how = ", tight" if tight else ", windows" if windows else ", ratio" if ratio else ""
         self.name = f"{width}BitFlipPM{how}"
-        self.width, self.asks = width, A_WINDOW if windows else width
+        self.width = width
+        self.asks = A_WINDOW if windows else width
         self.lifetime = 2.0 if tight and width == 1 else float(width)  # d·ε; for d = 1, both classes: 2h
         self.tight, self.ratio = tight, ratio
 
@@ -194,14 +197,16 @@ class AcceptedStrings(Method):
     lifetime = float("inf")
 
     def __init__(self, reading: str = "best") -> None:
-        self.reading, self.name = reading, f"BinFlip+, {reading}"
+        self.reading = reading
+        self.name = f"BinFlip+, {reading}"
 
     def _chances(self, epsilon: Number) -> tuple[float, float]:
         """Of acceptance, where the public bit at the own bucket is 1 and where it is 0."""
         plus = BinFlipPlus(self._epsilon(epsilon), BUCKETS)
         if self.reading != "one constant":
             return plus.probability_of_acceptance(1), plus.probability_of_acceptance(0)
-        constant, half = BinFlipPlus(FROZEN, BUCKETS).acceptance, exp(float(epsilon) / 2)
+        constant = BinFlipPlus(FROZEN, BUCKETS).acceptance
+        half = exp(float(epsilon) / 2)
         return min(1.0, constant * half), constant / half
 
     def _epsilon(self, epsilon: Number) -> Number:
@@ -340,7 +345,8 @@ def _result(
     name: str, data: str, summary: str, pairs: Sequence[Pair], claims: tuple[PaperClaim, ...]
 ) -> ExperimentResult:
     at_epsilon, at_lifetime = zip(*pairs, strict=True)
-    title, largest = f"Error of the histogram on {data}", "Largest error of a bucket, at equal"
+    title = f"Error of the histogram on {data}"
+    largest = "Largest error of a bucket, at equal"
     ordinate = "mean of the largest\nerror of a bucket"
     above, below = (at_epsilon, "ε per round"), (at_lifetime, "same-pattern loss")
     return ExperimentResult(

@@ -26,7 +26,10 @@ WIDTHS = {1: (1, 2), 2: (1, 2, 3), 3: (1, 2, 3, 4), 20: (1, 2, 3, 5, 10, 21)}
 
 def run() -> ExperimentResult:
     """All tables of losses, and the claims about them."""
-    one, several, over_rounds, by_width = one_round(), several_counters(), rounds(), widths()
+    one = one_round()
+    several = several_counters()
+    over_rounds = rounds()
+    by_width = widths()
     moved = moves()
     return ExperimentResult(
         "losses",
@@ -49,7 +52,8 @@ def run() -> ExperimentResult:
 @table("one-round")
 def one_round() -> Rows:
     """ε′ and ε″ of the deployment (ε = 1, γ = 0.2)"""
-    response, gamma = DEPLOYED.response, float(FLIP.probability)
+    response = DEPLOYED.response
+    gamma = float(FLIP.probability)
     low, high = response.low / SCALE, response.high / SCALE
     dropped = log((high + gamma) / (low + gamma))
     inherited = PRINTED_ROUND + exp(PRINTED_ROUND) - 1
@@ -70,7 +74,8 @@ def one_round() -> Rows:
 @table("several-counters")
 def several_counters() -> Rows:
     """Several counters with a joint limit (ε = 1, γ = 0.2)"""
-    single, limit = privacy.loss_per_round(DEPLOYED, FLIP), DEPLOYED.max_value
+    single = privacy.loss_per_round(DEPLOYED, FLIP)
+    limit = DEPLOYED.max_value
     for counters in COUNTERS:
         apps, flips = [DEPLOYED] * counters, [FLIP] * counters
         exact = privacy.joint_limit_loss(apps, flips, limit)
@@ -107,7 +112,8 @@ def widths() -> Rows:
             cases.append((f"dBitFlipPM, {variant}", f"d = {bits}, k = 32", mechanism, (1, 2, 3, 5)))
     for name, grid, asked, some in cases:
         for width in (width for width in some if width <= asked.classes):
-            loss, bound = privacy.loss_by_width(asked, width), float(width * asked.epsilon)
+            loss = privacy.loss_by_width(asked, width)
+            bound = float(width * asked.epsilon)
             yield {"mechanism": name, "grid": grid, "width": width, "exact loss": loss, "paper's w·ε": bound}
 
 
@@ -115,7 +121,8 @@ def widths() -> Rows:
 def moves() -> Rows:
     """A change that came δ rounds earlier or later (γ = 0.2)"""
     for rounds in MOVES:
-        exact, printed = privacy.loss_of_moved_change(DEPLOYED, FLIP, rounds), -rounds * log(FLIP.probability)
+        exact = privacy.loss_of_moved_change(DEPLOYED, FLIP, rounds)
+        printed = -rounds * log(FLIP.probability)
         yield {"δ": rounds, "exact: δ·ln((1-γ)/γ)": exact, "printed: δ·ln(1/γ)": printed}
 
 
@@ -156,7 +163,8 @@ def equation_of_flips() -> Finding:
     """Flips turn 1BitMean with ε into the one with ε′ of the equation."""
     differences = []
     for epsilon, gamma in product(("0.1", "1", "5"), ("0.1", "0.2", "1/3")):
-        flipped, flip = OneBitMean(epsilon, 24), Flip(gamma)
+        flipped = OneBitMean(epsilon, 24)
+        flip = Flip(gamma)
         same = OneBitMean(privacy.loss_per_round(flipped, flip), 24)
         differences.append(abs(float(flip.channel(flipped.response).low) - same.response.low / SCALE))
     return Finding(f"probabilities differ by {max(differences):.0e}", max(differences) < 1e-12)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from reticent.mechanisms import Flip, OneBitMean, RandomizedResponse
 from reticent.plan import Metric
-from reticent_lab.baselines import Laplace
 from reticent_paper import panels as chart
+from reticent_paper.baselines import Laplace
 from reticent_paper.claims import (
     DAY,
     EPSILONS,
@@ -134,7 +134,8 @@ def estimated_means(
     if mechanism == "Laplace":
         laplace = Laplace(epsilon, max_value)
         return np.stack([total_of_laplace(laplace, day, repetitions, source) / day.total for day in days])
-    one_bit, flip = OneBitMean(epsilon, max_value), FLIPS[mechanism]
+    one_bit = OneBitMean(epsilon, max_value)
+    flip = FLIPS[mechanism]
     shares = [ones_of_mean(one_bit, flip, day, repetitions, source) / day.total for day in days]
     return np.asarray(max_value * flip.channel(one_bit.response).truth(np.stack(shares)))
 

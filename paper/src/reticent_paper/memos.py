@@ -11,8 +11,8 @@ from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent_collector.counts import MeanCounts
 from reticent_collector.estimates import estimate, paper_bound
-from reticent_lab.baselines import BinFlipPlus, NaiveMemo
 from reticent_lab.fleet import AgeInDays, VectorisedFleet
+from reticent_paper.baselines import BinFlipPlus, NaiveMemo
 from reticent_paper.claims import (
     DAY,
     EPSILONS,
@@ -158,7 +158,9 @@ def transition(even: bool, looked_at: tuple[int, ...]) -> Finding:
 
 def histograms() -> ExperimentResult:
     """Remembered histograms: who shares a response, what k remembered bits betray, and BinFlip+."""
-    shared, naive, plus = sharing(), betrayal(), bin_flip_plus()
+    shared = sharing()
+    naive = betrayal()
+    plus = bin_flip_plus()
     return ExperimentResult(
         "memo",
         "Remembered histograms",

@@ -82,7 +82,8 @@ def on_usage_data(
     measure: Measure[Errors], name: str, setting: Setting, counters: int = 1
 ) -> tuple[Errors, ...]:
     """The errors on the first counters that stand in for the paper's data, all their days together, by fleet."""
-    chosen, measured = stand_ins(setting)[:counters], []
+    chosen = stand_ins(setting)[:counters]
+    measured = []
     for place, devices in enumerate(setting.fleets):
         per_counter = [stand_in_days(counter, setting)[place] for counter in chosen]  # type: ignore[arg-type]
         days = tuple(day for days_of_counter in per_counter for day in days_of_counter)

@@ -58,7 +58,8 @@ class Case:
     @classmethod
     def of(cls, app: str, parts: int, never: float, shared: Supports) -> Case:
         """Of the patterns that occur and their supports."""
-        widths, days = shared.widths, shared.patterns.shape[1]
+        widths = shared.widths
+        days = shared.patterns.shape[1]
         by_width = np.bincount(widths, weights=shared.counts, minlength=parts + 2)[1:] / shared.devices
         main = np.max([(shared.patterns == label).sum(axis=1) for label in range(parts + 1)], axis=0)
         off = np.minimum(days - main, MOST_DAYS_OFF)
@@ -154,7 +155,8 @@ def with_never_users(shared: Supports, never: int) -> Supports:
     if not never:
         return shared
     steady = shared.widths == 1
-    counts, patterns = shared.counts + never * steady, shared.patterns
+    counts = shared.counts + never * steady
+    patterns = shared.patterns
     if not steady.any():
         counts = np.append(counts, never)
         patterns = np.vstack([patterns, np.zeros((1, patterns.shape[1]), dtype=patterns.dtype)])
@@ -269,7 +271,8 @@ def distribution(cases: Sequence[Case]) -> Figure:
     left = max(0, 10 * int(10 * min(case.largest_share for case in cases)) - 10)
     figure, axes = panels(len(columns), len(apps), width=3.4, height=2.9, sharex=True, sharey=True)
     for place, axis in enumerate(axes):
-        app, parts = apps[place // len(columns)], columns[place % len(columns)]
+        app = apps[place // len(columns)]
+        parts = columns[place % len(columns)]
         own = [case for case in cases if (case.app, case.parts) == (app, parts)]
         for colour, line, case in zip(COLOURS, ("-", "--", ":"), own, strict=False):
             shares, counts = case.curve

@@ -14,8 +14,8 @@ from reticent import privacy
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, OneBitMean
 from reticent.plan import Metric
 from reticent_collector.estimates import paper_bound
-from reticent_lab.audit import loss_of_constant
-from reticent_lab.baselines import BinFlip, BinFlipPlus, KFlip, Laplace
+from reticent_lab.audit.exact import loss_of_constant
+from reticent_paper.baselines import BinFlip, BinFlipPlus, KFlip, Laplace
 from reticent_paper.bounds import CONFIDENCE, coverages
 from reticent_paper.claims import (
     DAY,
@@ -52,7 +52,8 @@ def exactly(place: str, erratum: str = "", ours: str = "") -> Callable[[Callable
 
 def run(setting: Setting) -> ExperimentResult:
     """Every sentence that can be computed; only the seed of the setting is used."""
-    near, hidden = nearly_constant(), auxiliary(setting.seed)
+    near = nearly_constant()
+    hidden = auxiliary(setting.seed)
     return ExperimentResult(
         "theorems",
         "Theorems and sentences, computed",
@@ -115,7 +116,8 @@ def approximately_consistent(table: NumberTable) -> Finding:
 @table("auxiliary")
 def auxiliary(seed: int) -> Rows:
     """One answer against an attacker who knows a device's answer for every value (ε = 1, uniform values)"""
-    draw, devices = generator(seed, "theorems", "auxiliary"), 20_000
+    draw = generator(seed, "theorems", "auxiliary")
+    devices = 20_000
     for parts in (1, 2, 3, 20):
         mechanism = OneBitMean(1, DAY, Fraction(DAY, parts))
         chances = np.array(mechanism.cell_thresholds) / SCALE
@@ -123,7 +125,8 @@ def auxiliary(seed: int) -> Rows:
         places = (np.arange(0, 1, 1 / 240) + 1 / 480) * parts
         cells = (places + draw.random((devices, 1))).astype(int)
         bits = np.take_along_axis(memo, cells, axis=1)
-        ones, upper = bits.mean(axis=1), bits[:, 120:].mean(axis=1)
+        ones = bits.mean(axis=1)
+        upper = bits[:, 120:].mean(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             told = -np.nan_to_num(ones * np.log2(ones)) - np.nan_to_num((1 - ones) * np.log2(1 - ones))
         right = 0.5 + np.abs(upper - (2 * ones - upper)) / 2
@@ -144,7 +147,8 @@ def auxiliary(seed: int) -> Rows:
 def smaller_step(table: NumberTable) -> Finding:
     """Smaller s may help against attacks with auxiliary information."""
     guessed, told, losses = (table.numbers(column) for column in table.columns[1:])
-    fewer, less = guessed[-1] < guessed[0], told[-1] <= told[0]
+    fewer = guessed[-1] < guessed[0]
+    less = told[-1] <= told[0]
     return Finding(
         f"{told[-1]:.2f} bits learned, not {told[0]:.2f}, and loss {losses[-1]:.1f}, not {losses[0]:.1f}",
         fewer and less,
@@ -156,7 +160,8 @@ def smaller_step(table: NumberTable) -> Finding:
 @exactly("§1.2")
 def fresh_noise() -> Finding:
     """T independent executions of an ε-LDP mechanism are e^(Tε)-indistinguishable only."""
-    rounds, one = 31, log(P / Q)
+    rounds = 31
+    one = log(P / Q)
     return Finding(f"loss {rounds * one:.0f} in {rounds} rounds", one <= 1)
 
 
@@ -188,7 +193,8 @@ def randomized_response() -> Finding:
 @exactly("§2.1, proof of Lemma 3", "E4")
 def lost_factor() -> Finding:
     """In the second tail bound: Pr ≤ e^(-2t²/n)."""
-    miss, printed = 1.0, exp(-2 * 0.5**2)
+    miss = 1.0
+    printed = exp(-2 * 0.5**2)
     return Finding(f"allows {printed:.2f} where 1 occurs", miss <= printed, "2·e^(-2t²/n)", misprint=True)
 
 
@@ -219,7 +225,9 @@ def all_buckets() -> Finding:
 @exactly("§2.2, proof of Theorem 2", "E5")
 def upside_down() -> Finding:
     """On average n_v = k/(nd) users answer about a bucket."""
-    n, k, d = 6, 3, 1
+    n = 6
+    k = 3
+    d = 1
     mean = sum(Fraction(answers) * comb(n, answers) * Fraction(d, k) ** answers * Fraction(k - d, k) ** (n - answers)
                for answers in range(n + 1))  # fmt: skip
     printed = Fraction(k, n * d)
@@ -255,7 +263,8 @@ def only_that_it_changed() -> Finding:
 @exactly("§3")
 def memo_of_every_value() -> Finding:
     """Memoization without rounding does not protect a value that varies a little."""
-    days, fine = 31, OneBitMean(1, DAY, 1)
+    days = 31
+    fine = OneBitMean(1, DAY, 1)
     loss = sum(log(fine.cell_thresholds[DAY - day] / fine.cell_thresholds[day]) for day in range(days))
     return Finding(f"loss {loss:.2f} in {days} days", loss > 0.99 * days)
 
@@ -362,12 +371,15 @@ def change_is_certain() -> Finding:
 @exactly("§3.2.2", ours="very large: a hundredth of all")
 def many_sequences() -> Finding:
     """For every behaviour pattern a very large set of sequences may map to it."""
-    top, days, counts = 6, 4, dict[tuple[bool, ...], int]()
+    top = 6
+    days = 4
+    counts = dict[tuple[bool, ...], int]()
     for values in product(range(top + 1), repeat=days):
         for pattern in {tuple(v + a >= top for v in values) for a in range(top)}:
             own = tuple(bit != pattern[0] for bit in pattern)
             counts[own] = counts.get(own, 0) + 1
-    least, every = min(counts.values()), (top + 1) ** days
+    least = min(counts.values())
+    every = (top + 1) ** days
     return Finding(f"at least {least} of {every:,} sequences", least > every / 100)
 
 

@@ -76,7 +76,8 @@ def synthetic_days(setting: Setting) -> tuple[Days, ...]:
     """The days of each synthetic data set, for the smallest fleet."""
 
     def of_population(population: Population) -> Days:
-        devices, source = min(setting.fleets), generator(setting.seed, "values", population.name)
+        devices = min(setting.fleets)
+        source = generator(setting.seed, "values", population.name)
         return tuple(in_parallel(Tally.of, population.values(devices, setting.days, source)))
 
     return tuple(of_population(population) for _, population in SYNTHETIC)

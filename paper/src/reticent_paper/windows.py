@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from reticent.mechanisms import Flip
-from reticent.plan import Answers, Plan, privacy_card
+from reticent.plan import Answers, Plan
+from reticent.plan.card import privacy_card
 from reticent_collector.counts import MeanCounts
 from reticent_collector.estimates import average, estimate
 from reticent_collector.plots import COLOURS, drawing, panels, save
@@ -95,7 +96,9 @@ def _only(people: Crowd, slot: int) -> Any:
 
 def precision(way: str, people: Crowd, truth: dict[str, NDArray[np.float64]], seed: int) -> Precision:
     """Estimate every round and every week of every app."""
-    plan, rounds, weeks = plan_of(way), [], []
+    plan = plan_of(way)
+    rounds = []
+    weeks = []
     for name, counts in counts_of(way, people, seed).items():
         metric = plan.by_name[name]
         for place, of_round in enumerate(counts):
@@ -148,20 +151,10 @@ def habit_guessed(way: str, days: int = WEEKS * 7) -> float:
     A device uses the app for the whole of one of four equally likely rounds a day, the same each day, and not
     otherwise.
     """
+    if way in (ONE_APP, ALL_APPS):
+        return _habit_guessed_from_samples(1 / len(APPS) if way == ONE_APP else 1.0)
     slots = range(ROUNDS_PER_DAY)
     never, always = (threshold / 2**64 for threshold in DEPLOYED.cell_thresholds)
-    if way in (ONE_APP, ALL_APPS):
-        asked = 1 / len(APPS) if way == ONE_APP else 1.0
-        likely = np.array(
-            [
-                [asked / 4 * (share if bit else 1 - share) for slot in slots
-                 for share in [always if slot == habit else never] for bit in (0, 1)] + [1 - asked]
-                for habit in slots
-            ]
-        )  # fmt: skip
-        months = [np.prod([likely[:, seen] for seen in month], axis=0).max()
-                  for month in product(range(likely.shape[1]), repeat=WEEKS)]  # fmt: skip
-        return float(sum(months)) / ROUNDS_PER_DAY
     flip = FLIP.threshold / 2**64
     heard = [binom.pmf(np.arange(days + 1), days, flip), binom.pmf(np.arange(days + 1), days, 1 - flip)]
     joint = np.zeros((ROUNDS_PER_DAY,) + (days + 1,) * ROUNDS_PER_DAY)
@@ -174,6 +167,23 @@ def habit_guessed(way: str, days: int = WEEKS * 7) -> float:
             chance = (never if idle else 1 - never) * (always if busy else 1 - always)
             joint[habit] += chance * _outer([heard[busy if slot == habit else idle] for slot in slots])
     return float(joint.max(axis=0).sum()) / ROUNDS_PER_DAY
+
+
+def _habit_guessed_from_samples(asked: float) -> float:
+    """The same from a report per window, which asks about the app with probability `asked`."""
+    slots = range(ROUNDS_PER_DAY)
+    never, always = (threshold / 2**64 for threshold in DEPLOYED.cell_thresholds)
+    laws = []  # per habit: the chance of each round and bit, and of a report about another app
+    for habit in slots:
+        ones = [always if slot == habit else never for slot in slots]
+        answers = [asked / 4 * chance for one in ones for chance in (1 - one, one)]
+        laws.append([*answers, 1 - asked])
+    likely = np.array(laws)
+    months = [
+        np.prod([likely[:, seen] for seen in month], axis=0).max()
+        for month in product(range(likely.shape[1]), repeat=WEEKS)
+    ]
+    return float(sum(months)) / ROUNDS_PER_DAY
 
 
 def habit_guessed_in_a_year(way: str, devices: int = 200_000) -> float:
@@ -203,7 +213,8 @@ def losses(way: str) -> dict[str, float]:
 
 def figures(individuals: int = 4000, seed: int = 2017, sizes: Sequence[int] = SIZES) -> dict[str, Any]:
     """Everything that the page says."""
-    plan, rounds = Plan.load(EXAMPLE), WEEK * WEEKS
+    plan = Plan.load(EXAMPLE)
+    rounds = WEEK * WEEKS
     table = []
     for place, devices in enumerate(sizes):
         people = crowd(plan, individuals, rounds, seed, devices)

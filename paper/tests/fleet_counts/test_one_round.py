@@ -13,8 +13,8 @@ from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBi
 from reticent.plan import Metric, Plan
 from reticent.reports import from_packed
 from reticent_collector.counts import count_reports
-from reticent_lab.baselines import BinFlip, BinFlipPlus, KFlip, Laplace
 from reticent_lab.fleet import SdkFleet, VectorisedFleet
+from reticent_paper.baselines import BinFlip, BinFlipPlus, KFlip, Laplace
 from reticent_paper.fleet_counts import (
     SumOfBits,
     Tally,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import select
+import signal
+import socket
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -128,7 +131,8 @@ def ingest(
     Take the reports in FILE, lines of JSON or a packed batch; - is standard input.
 
     They are checked like reports from devices. Accepted reports are durable, and each counts once, however often it
-    is sent: an interrupted run can be repeated. Reports from a slow pipe are committed within a second.
+    is sent: an interrupted run can be repeated, and so can one with reports that are early. Reports from a slow pipe
+    are committed within a second.
 
     \b
     Example:
@@ -143,11 +147,12 @@ def ingest(
         options.take_standard_input()
     summary, tell = Summary(), now_and_then(quiet)
     into = _into_collector(url, key, retry_for) if url is not None else _into_store(str(store), plans)
-    with into as take, click.open_file(path, "rb") as file:
+    waits_for_commits = url is None
+    with into as take, click.open_file(path, "rb") as file, interruption(waits_for_commits) as stop:
         try:
-            for block in blocks(pieces(file.fileno())):
+            for block in blocks(pieces(file.fileno(), stop)):
                 take(block, summary)
-                if strict and summary.refused:
+                if strict and summary.refused.keys() - {Verdict.EARLY}:
                     break
                 tell(lambda: f"{summary}; continuing.")
         finally:  # also when the rest cannot be taken, or Ctrl-C ends it
@@ -155,6 +160,11 @@ def ingest(
                 click.echo(f"{row['where']}: {row['code']}: {row['reason']}", err=True)
             if not as_json and Verdict.MALFORMED in summary.refused:
                 hint = "a line is a report in JSON, as reticent device preview shows it"
+                click.echo(f"  Hint: {hint}", err=True)
+            if not as_json and Verdict.EARLY in summary.refused:
+                hint = (
+                    "run it again when the rounds of early reports have begun; those counted now count once"
+                )
                 click.echo(f"  Hint: {hint}", err=True)
             show(as_json, summary.to_dict(), f"{summary}.")
     if summary.refused:
@@ -224,13 +234,44 @@ def _into_collector(url: str, key: str | None, patience: float) -> Iterator[Take
         yield take
 
 
-def pieces(descriptor: int) -> Iterator[bytes]:
-    """What can be read, in pieces of about `BLOCK_BYTES`, or of what came in `BLOCK_SECONDS`."""
+@contextmanager
+def interruption(is_wanted: bool) -> Iterator[int | None]:
+    """
+    A descriptor that can be read once Ctrl-C was pressed; None where Ctrl-C ends the work at once.
+
+    So Ctrl-C takes effect between two commits. Python would raise it anywhere: in the middle of a commit, whose reports
+    would be missing in the summary, or where an exception is dropped.
+    """
+    if not is_wanted or threading.current_thread() is not threading.main_thread():
+        yield None
+        return
+    near, far = socket.socketpair()
+    far.setblocking(False)
+    handler = signal.signal(signal.SIGINT, lambda number, frame: None)
+    wakes = signal.set_wakeup_fd(far.fileno())
+    try:
+        yield near.fileno()
+    finally:
+        signal.set_wakeup_fd(wakes)
+        signal.signal(signal.SIGINT, handler)
+        near.close()
+        far.close()
+
+
+def pieces(descriptor: int, stop: int | None = None) -> Iterator[bytes]:
+    """
+    What can be read, in pieces of about `BLOCK_BYTES`, or of what came in `BLOCK_SECONDS`.
+
+    Raises `KeyboardInterrupt` once `stop` can be read.
+    """
+    watched = [descriptor] if stop is None else [descriptor, stop]
     parts: list[bytes] = []
     size, deadline = 0, 0.0
     while True:
         wait = max(0.0, deadline - time.monotonic()) if parts else None
-        ready = size < BLOCK_BYTES and select.select([descriptor], [], [], wait)[0]
+        ready = size < BLOCK_BYTES and select.select(watched, [], [], wait)[0]
+        if ready and stop in ready:
+            raise KeyboardInterrupt
         data = os.read(descriptor, BLOCK_BYTES) if ready else b""
         if data:
             deadline = deadline if parts else time.monotonic() + BLOCK_SECONDS

@@ -6,12 +6,14 @@ import difflib
 import os
 import shutil
 import socket
+import sqlite3
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 from click.core import ParameterSource
@@ -100,6 +102,7 @@ class _InputFile(click.Path):
 
 
 input_file = _InputFile(exists=True, dir_okay=False, path_type=Path)
+input_file_or_folder = _InputFile(exists=True, path_type=Path)
 
 _store: dict[str, Any] = {
     "envvar": "RETICENT_STORE",
@@ -245,8 +248,26 @@ def opened_store(url: str) -> Iterator[Store]:
         raise StoreError(
             f"{url}: there is no such store.\n  Hint: reticent serve and reticent keys create make a new one"
         )
+    if file != url:
+        _check_is_store(url, Path(file))
     with closing(open_store(url)) as store:
         yield store
+
+
+def _check_is_store(url: str, path: Path) -> None:
+    """Raise `StoreError` for an empty file or a database of another program: opening it would make a store of it."""
+    from reticent_collector.stores.sqlite import APPLICATION_ID
+
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as database:
+            ((application,),) = database.execute("PRAGMA application_id")
+    except sqlite3.Error:  # it is no database, or cannot be read: opening it says why
+        return
+    if application != APPLICATION_ID:
+        what = "is not a database of reticent" if path.stat().st_size else "is an empty file"
+        raise StoreError(
+            f"{url}: {what}; it was not changed.\n  Hint: give the file that reticent serve uses, or a backup of it"
+        )
 
 
 def check_name(option: str, name: str | None, names: Collection[str]) -> None:

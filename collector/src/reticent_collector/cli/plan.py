@@ -13,10 +13,10 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from reticent.errors import PlanError
+from reticent.errors import PlanError, Problem
 from reticent.mechanisms import Flip
-from reticent.plan import Answers, Metric, Plan, PrivacyCard, Problem, privacy_card
-from reticent.plan.card import duration
+from reticent.plan import Answers, Metric, Plan
+from reticent.plan.card import PrivacyCard, duration, privacy_card
 from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, Losses, printed
 from reticent_collector.cli.options import confidence_option, input_file
 from reticent_collector.cli.output import (
@@ -29,15 +29,10 @@ from reticent_collector.cli.output import (
     print_json,
     table,
 )
-from reticent_collector.plans import (
-    Tracking,
-    export_plan,
-    lint,
-    lint_succession,
-    plan_tracking,
-    tracking_in_words,
-)
 from reticent_collector.plans import diff as diff_plans
+from reticent_collector.plans import export_plan, lint, plan_tracking
+from reticent_collector.plans.linter import lint_succession
+from reticent_collector.plans.matching import Tracking, tracking_in_words
 
 WEEK = 7 * 86_400
 POOR = 0.05

@@ -313,7 +313,7 @@ class _Local:
         return [change.to_dict() for change in self._results.changes(selection)]
 
     def csv(self, selection: Selection) -> str:
-        from reticent_collector.estimates import csv_text
+        from reticent_collector.estimates.table import csv_text
 
         return csv_text(self._results.estimates(selection).rows)
 

@@ -10,12 +10,13 @@ import click
 from reticent.errors import ReticentError
 from reticent.plan import Plan
 from reticent_collector.cli.options import check_free, input_file, key_file_option, make_client, variables
-from reticent_collector.cli.output import VerbCommand
-from reticent_collector.cli.serve import address, server_options, tls_files
+from reticent_collector.cli.serve import ServerCommand, address, say_address, server_options, tls_files
 
 
 @variables("RETICENT_RELAY")
-@click.command(cls=VerbCommand, short_help="Take reports for a collector elsewhere, and hide their senders.")
+@click.command(
+    cls=ServerCommand, short_help="Take reports for a collector elsewhere, and hide their senders."
+)
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=input_file)
 @click.option("--to", required=True, metavar="URL", help="The collector, as https://HOST.")
 @key_file_option
@@ -88,7 +89,7 @@ def relay(
     )
 
     def started(bound: str, number: int) -> None:
-        click.echo(f"Listening on {address(bound, number, tls)}", err=True)
+        say_address(address(bound, number, tls))
 
     server = make_server(app, host, port, limits, tls, started, listeners)
     server.run()

@@ -10,7 +10,8 @@ import socket
 import sys
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from reticent.plan import Plan
 from reticent_collector.cli.options import (
     Decorator,
     check_free,
-    input_file,
+    input_file_or_folder,
     store_option,
     together,
     variables,
@@ -97,7 +98,7 @@ def _config(context: click.Context, parameter: click.Parameter, path: Path | Non
     except ValueError as error:
         raise ReticentError(f"{path}: expected TOML: {error}.") from None
     known = {"plans" if isinstance(one, click.Argument) else one.opts[0][2:]: one
-             for one in context.command.params if one.expose_value}  # fmt: skip
+             for one in context.command.params if one.expose_value or one.name == "log_json"}  # fmt: skip
     context.default_map = {}
     context.meta[CONFIG] = path, {str(option.name): key for key, option in known.items()}
     for key, value in table.items():
@@ -130,7 +131,51 @@ def address(host: str, port: int, tls: object) -> str:
     return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-class Configured(VerbCommand):
+def _log_json(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    """Of --log-json: from here on, also what is wrong with the other options is an event."""
+    if wanted:
+        from reticent_collector.http.log import take_standard_error
+
+        take_standard_error()
+
+
+@contextmanager
+def _logged_faults() -> Iterator[None]:
+    """A failure to start as an event, where standard error has nothing else."""
+    from reticent_collector.http import log
+
+    try:
+        yield
+    except click.ClickException as error:
+        if not log.only_json:
+            raise
+        log.log("start-failed", reason=error.format_message())
+        log.log_queue.flush()
+        raise SystemExit(error.exit_code) from None
+
+
+class ServerCommand(VerbCommand):
+    """A verb that listens: with --log-json its failures are events."""
+
+    def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
+        """Read the arguments."""
+        with _logged_faults():
+            return super().make_context(*arguments, **settings)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it."""
+        with _logged_faults():
+            return super().invoke(ctx)
+
+
+def say_address(url: str) -> None:
+    """Where a server listens, now that it does."""
+    from reticent_collector.http.log import announce
+
+    announce("listening", f"Listening on {url}", url=url)
+
+
+class Configured(ServerCommand):
     """A value that came from the settings file is refused with the file and the setting, not with an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -157,12 +202,16 @@ def server_options(listen: str) -> Decorator:
                      help="Connections at a time; fewer where the system allows fewer open files."),
         click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", callback=page_origins,
                      help="Pages of this origin may send reports; may be repeated."),
+        click.option("--log-json", is_flag=True, is_eager=True, expose_value=False, callback=_log_json,
+                     help="Write nothing but JSON objects to standard error: failures and the address, too."),
     )  # fmt: skip
 
 
 @variables("RETICENT")
 @click.command(cls=Configured, short_help="Take reports, seal rounds, show estimates.")
-@click.argument("plans", metavar="PLAN...", nargs=-1, required=True, envvar="RETICENT_PLANS", type=input_file)
+@click.argument(
+    "plans", metavar="PLAN...", nargs=-1, required=True, envvar="RETICENT_PLANS", type=input_file_or_folder
+)
 @click.option("--config", is_eager=True, expose_value=False, callback=_config,
               type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               help="A TOML file with any of these options, such as workers = 2, and with plans = [...].")  # fmt: skip
@@ -195,6 +244,9 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
     """
     Take reports, seal rounds, and show estimates: the collector, for each PLAN.
 
+    A PLAN is a file, or a folder whose *.toml files are plans. On SIGHUP all of them are read again, and new plans and
+    versions are taken up.
+
     Every option can be set by an environment variable, such as RETICENT_STORE for --store, or in the file of
     --config. The command line comes first, then the environment, then the file. Listening beyond this machine
     needs keys: reticent keys create.
@@ -205,6 +257,7 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
     """
     # Nothing is imported here that starts threads: workers are forked from this process.
     from reticent_collector.http import Supervisor, bind, inherited, shown
+    from reticent_collector.http.log import announce
 
     listeners, options = inherited(), SimpleNamespace(**settings)
     if not listeners:
@@ -224,11 +277,11 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
             with plain_faults():
                 return _serve(store, listen, worker.listeners, worker, options)
         except click.ClickException as error:
-            error.show()
+            announce("start-failed", f"Error: {error.format_message()}", reason=error.format_message())
             return error.exit_code
 
     def started() -> None:
-        click.echo(f"Listening on {scheme}://{shown(listeners[0])}", err=True)
+        say_address(f"{scheme}://{shown(listeners[0])}")
 
     sys.exit(Supervisor(workers, listeners, work, started).run())
 
@@ -265,6 +318,8 @@ def _opened(url: str, seconds: float) -> Store:
 
 def _public(names: tuple[str, ...], plans: Sequence[Plan]) -> frozenset[str]:
     """Of --public: the names of the plans whose results need no key."""
+    from reticent_collector.http.log import announce
+
     by_name = {plan.name: plan for plan in plans}
     chosen = frozenset(by_name if "all" in names else names)
     for name in sorted(chosen):
@@ -274,10 +329,26 @@ def _public(names: tuple[str, ...], plans: Sequence[Plan]) -> frozenset[str]:
                 "  Hint: the name is in the plan's [plan] table; all publishes every PLAN"
             )
         if by_name[name].min_reports == 1:
-            click.echo(
-                f"Warning: plan {name} has min_reports = 1: public results can show single reports.", err=True
+            announce(
+                "public-single-reports",
+                f"Warning: plan {name} has min_reports = 1: public results can show single reports.",
+                plan=name,
             )
     return chosen
+
+
+def read_plans(paths: Sequence[Path]) -> list[Plan]:
+    """The plans in files and folders; one that cannot be read is logged, and the others go on."""
+    from reticent_collector.http.log import announce
+
+    plans = []
+    for path in paths:
+        for file in sorted(path.glob("*.toml")) if path.is_dir() else [path]:
+            try:
+                plans.append(Plan.load(file))
+            except ReticentError as error:
+                announce("plan-refused", f"Warning: not served: {error}", reason=str(error))
+    return plans
 
 
 def _serve(
@@ -290,6 +361,7 @@ def _serve(
     """One process of the collector; returns its exit code."""
     from reticent_collector import dashboard
     from reticent_collector.http import Collector, Limits, is_local, is_loopback, make_server, shown
+    from reticent_collector.http.log import announce
 
     host, port = listen
     tls = tls_files(options.tls_cert, options.tls_key)
@@ -299,18 +371,26 @@ def _serve(
         seconds=options.read_timeout,
         connections=options.max_connections,
     )
-    loaded = [Plan.load(plan) for plan in options.plans]
+    folders = [path for path in options.plans if path.is_dir()]
+    given = [Plan.load(path) for path in options.plans if path not in folders]
+    loaded = [*given, *read_plans(folders)]
+    if not loaded:
+        raise ReticentError(
+            f"{folders[0]}: expected plans in files named *.toml, found none that can be served."
+        )
     public = _public(options.public, loaded)
     opened = _opened(store, options.wait_for_database)
     try:
         for plan in loaded:
             if plan.has_expired(time.time()):
-                click.echo(
+                announce(
+                    "plan-expired",
                     f"Warning: plan {plan.name} expired on {plan.expires}: devices no longer answer it.",
-                    err=True,
+                    plan=plan.name,
+                    expires=str(plan.expires),
                 )
         collector = Collector(
-            loaded,
+            given,
             opened,
             limits=limits,
             rate=options.rate,
@@ -322,7 +402,10 @@ def _serve(
             allowed_origins=options.origins,
             seal_every=SEAL_SECONDS if options.seals else None,
             worker=worker,
+            read_plans=lambda: read_plans(options.plans),
         )
+        if folders:
+            collector.take_up_plans()
         local = all(map(is_local, listeners)) if listeners else is_loopback(host)
         if collector.access.is_open and (options.behind_proxy or not local):
             where = ", ".join(map(shown, listeners)) or f"{host}:{port}"
@@ -339,7 +422,7 @@ def _serve(
         if worker is not None:
             worker.ready()
         else:
-            click.echo(f"Listening on {address(bound, number, tls) if number else bound}", err=True)
+            say_address(address(bound, number, tls) if number else bound)
 
     server = make_server(collector, host, port, limits, tls, started, listeners)
     server.run(worker.lifeline if worker else None)

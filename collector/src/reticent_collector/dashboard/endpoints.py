@@ -22,7 +22,7 @@ from reticent_collector.dashboard.views.metric import metric_page
 from reticent_collector.dashboard.views.overview import overview
 from reticent_collector.dashboard.views.plans import FLEET, plan_page
 from reticent_collector.dashboard.views.what_if import what_if_page
-from reticent_collector.estimates import csv_text
+from reticent_collector.estimates.table import csv_text
 from reticent_collector.http import Health, log_fault
 from reticent_collector.results import Results
 
@@ -91,6 +91,7 @@ def page_of(build: Callable[[Request], View]) -> Endpoint:
         view = build(request)
         body = render(
             view.template,
+            view.package,
             title=view.title,
             path=request.url.path,
             data=view.data,

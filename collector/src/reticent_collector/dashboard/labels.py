@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from markupsafe import Markup, escape
 
 from reticent.plan import Metric
-from reticent_collector.estimates import Balance, number, places, plural
+from reticent_collector.estimates.cohort_balance import Balance
+from reticent_collector.figures import number, places, plural
 
 __all__ = ["number", "places", "plural"]  # re-exported
 
@@ -48,7 +49,8 @@ def duration(seconds: float) -> str:
     >>> [duration(seconds) for seconds in (21600, 93784, 59, 0.2)]
     ['6 h', '1 d 2 h', '59 s', '0 s']
     """
-    left, parts = int(seconds), []
+    left = int(seconds)
+    parts = []
     for size, name in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         count, left = divmod(left, size)
         if count:
@@ -94,7 +96,8 @@ def period(start: int, end: int, every: str) -> str:
     >>> period(1763337600, 1763942400, "week"), period(1761955200, 1764547200, "month")
     ('17 to 23 Nov 2025', 'November 2025')
     """
-    first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end - 1, UTC)
+    first = datetime.fromtimestamp(start, UTC)
+    last = datetime.fromtimestamp(end - 1, UTC)
     if every == "day":
         return f"{first:%a} {first.day} {first:%b %Y}"
     if every == "week":
@@ -210,7 +213,7 @@ def uneven(metric: Metric, balance: Balance) -> str:
     The rows of a histogram with more reports than chance explains, and the odds of that.
 
     >>> from reticent_collector.counts import HistogramCounts
-    >>> from reticent_collector.estimates import balance
+    >>> from reticent_collector.estimates.cohort_balance import balance
     >>> from reticent.mechanisms import Buckets, DBitFlip
     >>> hours = Metric("hours", DBitFlip(epsilon=1, buckets=Buckets.even(24, 4), width=1), unit="hour")
     >>> print(uneven(hours, balance(hours, HistogramCounts((400, 200, 200, 200), (0, 0, 0, 0)))))

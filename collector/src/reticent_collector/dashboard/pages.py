@@ -9,10 +9,11 @@ from importlib.resources import files
 from typing import Any
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from reticent_collector.counts import ABOUT
 
+HOME = "reticent_collector.dashboard"
 _FILES = ("dashboard.css", "dashboard.js", "pages.css", "pages.js", "charts.js", "icon.svg")
 _VENDORED = ("vendor/uplot/uPlot.min.css", "vendor/uplot/uPlot.iife.min.js")
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
@@ -33,7 +34,7 @@ def _assets() -> dict[str, Asset]:
     """The static files, by their names in the templates."""
     by_file = {}
     for file in (*_FILES, *_VENDORED):
-        content = (files("reticent_collector.dashboard") / "static" / file).read_bytes()
+        content = (files(HOME) / "static" / file).read_bytes()
         digest = sha256(content).hexdigest()[:16]
         stem, _, kind = file.rpartition("/")[2].rpartition(".")
         by_file[file] = Asset(f"{stem}.{digest}.{kind}", _TYPES[kind], content, f'"{digest}"')
@@ -46,9 +47,9 @@ def assets() -> dict[str, Asset]:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     environment = Environment(
-        loader=PackageLoader("reticent_collector.dashboard"),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(HOME)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -59,9 +60,13 @@ def _environment() -> Environment:
     return environment
 
 
-def render(template: str, **shown: Any) -> str:
-    """A page: `title`, `path` (its own address), `data` (that of its data as JSON), and what its template shows."""
-    return _environment().get_template(template).render(**shown)
+def render(template: str, package: str = HOME, **shown: Any) -> str:
+    """
+    A page: `title`, `path` (its own address), `data` (that of its data as JSON), and what its template shows.
+
+    The template is one of `package`, and may build on those of the dashboard.
+    """
+    return _environment(package).get_template(template).render(**shown)
 
 
 def json_of(answer: Any) -> bytes:

@@ -9,11 +9,12 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 
 from reticent.errors import ParameterError, ReticentError
-from reticent_collector.results import EVERY, Selection, unix_seconds
+from reticent_collector.results import EVERY, Query, Selection, unix_seconds
+from reticent_collector.results.query import short
 
 CONFIDENCES = (80, 90, 95, 99)
 ROUNDS = (14, 30, 60, 120, 200, 500, 1000)
-MOST_ROUNDS = 1000
+MOST_PERIODS = 1000
 VIEWS = ("raw", "norm-sub")
 SORTS = ("plan", "name", "change", "certainty")
 CHARTS = ("series", "shares", "below")
@@ -54,32 +55,36 @@ class Params:
     @classmethod
     def parse(cls, query: QueryParams) -> Params:
         """The choices in an address; raises `ParameterError`."""
-        confidence = whole(query, "confidence", cls().confidence, 99)
+        made = chosen(query)
+        usual = cls()
+        for name in ("since", "until", "at"):
+            made.time(name)
+        confidence = made.whole("confidence", 99) or usual.confidence
         if confidence not in CONFIDENCES:
             raise ParameterError("confidence", f"one of {', '.join(map(str, CONFIDENCES))}", confidence)
         return cls(
             confidence=confidence,
-            segment=_segment(query),
-            since=_time(query, "since"),
-            until=_time(query, "until"),
-            at=_time(query, "at"),
-            rounds=whole(query, "rounds", cls().rounds, MOST_ROUNDS),
-            every=_one_of(query, "every", EVERY) or None,
-            by=_short(query.get("by") or ""),
-            tags=tuple(_short(tag) for tag in query.getlist("tag")),
-            view=_one_of(query, "view", VIEWS) or "raw",
-            sort=_one_of(query, "sort", SORTS) or "plan",
-            search=_short(query.get("search") or ""),
-            chart=_one_of(query, "chart", CHARTS) or "series",
+            segment=next(((short(name), short(tag)) for name, tag in made.segment().items()), None),
+            since=made.one("since") or "",
+            until=made.one("until") or "",
+            at=made.one("at") or "",
+            rounds=made.whole("rounds", MOST_PERIODS) or usual.rounds,
+            every=made.one_of("every", EVERY),
+            by=short(made.one("by") or ""),
+            tags=tuple(short(tag) for tag in query.getlist("tag")),
+            view=made.one_of("view", VIEWS) or usual.view,
+            sort=made.one_of("sort", SORTS) or usual.sort,
+            search=short(made.one("search") or ""),
+            chart=made.one_of("chart", CHARTS) or usual.chart,
         )
 
     def query(self, **changes: Any) -> str:
         """These choices, with some changed, as the query of an address."""
-        chosen, usual = replace(self, **changes), Params()
+        params, usual = replace(self, **changes), Params()
         pairs: list[tuple[str, Any]] = []
-        for name, value in asdict(chosen).items():
+        for name, value in asdict(params).items():
             if name == "tags":
-                pairs += [("tag", tag) for tag in value if chosen.by]
+                pairs += [("tag", tag) for tag in value if params.by]
             elif value != getattr(usual, name):
                 pairs.append((name, ":".join(value) if name == "segment" else value))
         query = urlencode(pairs, safe=":")
@@ -107,7 +112,7 @@ class Params:
         return Selection(
             plan,
             metric,
-            last=MOST_ROUNDS if self.since else self.rounds,
+            last=MOST_PERIODS if self.since else self.rounds,
             segment=self.tags_picked,
             by=self.by or None,
             confidence=self.confidence / 100,
@@ -122,36 +127,6 @@ class Params:
         return [(count, f"last {count:,}") for count in sorted({*ROUNDS, self.rounds})]
 
 
-def _segment(query: QueryParams) -> tuple[str, str] | None:
-    """The segment and the tag in an address; None when not given."""
-    segment, colon, tag = (query.get("segment") or "").partition(":")
-    if segment and not (colon and tag):
-        raise ParameterError("segment", "a segment and a tag such as os:linux", _short(segment))
-    return (_short(segment), _short(tag)) if segment else None
-
-
-def _time(query: QueryParams, name: str) -> str:
-    """A date or time in an address, as it was written; raises `ParameterError` when it is none."""
-    text = query.get(name) or ""
-    if text:
-        unix_seconds(name, text)
-    return text
-
-
-def _one_of(query: QueryParams, name: str, choices: tuple[str, ...]) -> str:
-    text = query.get(name) or ""
-    if text and text not in choices:
-        raise ParameterError(name, f"one of {', '.join(choices)}", _short(text))
-    return text
-
-
-def whole(query: QueryParams, name: str, default: int, most: int) -> int:
-    """The number in an address; raises `ParameterError` unless it is from 1 to `most`."""
-    text = query.get(name) or str(default)
-    if not (text.isascii() and text.isdigit() and len(text) < 17 and 1 <= int(text) <= most):
-        raise ParameterError(name, f"a whole number from 1 to {most:,}", _short(text))
-    return int(text)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 64 else f"{text[:61]}..."
+def chosen(query: QueryParams) -> Query:
+    """The choices in an address: a form leaves those empty that are not made."""
+    return Query([(name, text) for name, text in query.items() if text and name != "tag"])

@@ -1,4 +1,4 @@
-"""Estimates for pages: one point per period, cached once it is sealed."""
+"""Estimates for pages: one point per period."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from reticent.plan import Metric, Plan, privacy_card
+from reticent.plan import Metric, Plan
+from reticent.plan.card import privacy_card
 from reticent_collector.dashboard.params import NotHereError
-from reticent_collector.estimates import Estimate, Quantile, expected_average_half_width, expected_half_width
-from reticent_collector.results import Change, LruCache, Period, Result, Results, Selection, Subject
-
-MOST_POINTS = 100_000
-MOST_HISTOGRAMS = 64
+from reticent_collector.estimates import Estimate, expected_average_half_width, expected_half_width
+from reticent_collector.estimates.distribution import Quantile
+from reticent_collector.results import Change, Period, Result, Results, Selection, Subject
 
 card_of = lru_cache(maxsize=64)(privacy_card)
 
@@ -42,10 +41,8 @@ class Point(Subject):
         elif result.metric.kind == "choice":
             number = _others(estimate.buckets[-1])
         else:
-            number = result.cumulative.quantile(0.5)
-        return cls(
-            result.period, result.metric, result.segment, estimate.reports, len(result.by_round), number
-        )
+            number = result.median or result.cumulative.quantile(0.5)
+        return cls(result.period, result.metric, result.segment, estimate.reports, result.rounds, number)
 
     @property
     def half_width(self) -> float:
@@ -101,18 +98,10 @@ def comparable(points: Sequence[Point], like: Point | None) -> list[Point]:
 
 
 class PointReader:
-    """
-    The estimates that pages are made of. Methods block, and may be called from any thread.
-
-    Only what is sealed is cached, since nothing else is final. A point takes about a kilobyte, a histogram of 255
-    buckets about 200: at most some 120 MB.
-    """
+    """The estimates that pages are made of. Methods block, and may be called from any thread."""
 
     def __init__(self, results: Results) -> None:
         self.results = results
-        self._points: LruCache[tuple[Point, ...]] = LruCache(MOST_POINTS)
-        self._histograms: LruCache[tuple[Result, ...]] = LruCache(MOST_HISTOGRAMS)
-        self._changes: LruCache[tuple[Change, ...]] = LruCache(MOST_HISTOGRAMS)
 
     def plan(self, name: str, among: Collection[str] | None = None, home: str = "/") -> Plan:
         """The newest version of a plan, if it is `among` those that are shown; raises `NotHereError`."""
@@ -133,69 +122,31 @@ class PointReader:
         There is none of versions without the segment, or in which a metric of the plan is of another kind.
         """
         selection.check(plan)
-        metric = selection.metric
-        periods = [
-            period for period in self.results.periods(selection) if selection.has_segments(period.plan)
-        ]
-        tags = tuple(sorted(selection.segment.items()))
-        keys = [(*_key(period), metric, selection.by, tags, selection.confidence) for period in periods]
-        known = [self._points.get(key) for key in keys]
-        if metric is not None:
-            unknown = (period for period, points in zip(periods, known, strict=True) if points is None)
-            self.results.read_ahead(unknown, metric)
-        points: list[Point] = []
-        for period, key, remembered in zip(periods, keys, known, strict=True):
-            of_period = remembered
-            if of_period is None:
-                metrics = selection.metrics(period.plan)
-                results = self.results.results(period, metrics, selection)
-                of_period = tuple(map(Point.of, results))
-                if period.state == "sealed" and self.results.is_readable(period, metrics):
-                    self._points.put(key, of_period)
-            points += of_period
         kinds = {one.name: one.kind for one in plan.metrics}
-        return [point for point in points if kinds.get(point.metric.name) == point.metric.kind]
+        results = self.results.estimates(selection)
+        return [Point.of(result) for result in results if kinds.get(result.metric.name) == result.metric.kind]
 
     def histogram(self, point: Point, confidence: int) -> Result | None:
         """The whole histogram behind a point; None when its rounds are gone."""
         return next(iter(self.histograms(point, confidence)), None)
 
-    def histograms(self, point: Point, confidence: int, by: str | None = None) -> tuple[Result, ...]:
+    def histograms(self, point: Point, confidence: int, by: str | None = None) -> list[Result]:
         """The same, by tag of a segment."""
-        period, tags = point.period, tuple(sorted(point.segment.items()))
-        key = (*_key(period), point.metric.name, tags, by, confidence)
-        known = self._histograms.get(key)
-        if known is None:
-            selection = Selection(period.plan.name, segment=point.segment, by=by, confidence=confidence / 100)
-            known = tuple(self.results.results(period, [point.metric], selection))
-            if period.state == "sealed" and self.results.is_readable(period, [point.metric]):
-                self._histograms.put(key, known)
-        return known
+        selection = Selection(point.plan, segment=point.segment, by=by, confidence=confidence / 100)
+        return self.results.results(point.period, [point.metric], selection)
 
     def changes(self, period: Period, selection: Selection) -> dict[str, Change]:
         """How the metrics of a selection changed since the period before this one, by metric."""
-        tags = tuple(sorted(selection.segment.items()))
-        key = (*_key(period), selection.metric, tags, selection.confidence)
-        known = self._changes.get(key)
-        if known is None:
-            changes = self.results.changes(
-                Selection(
-                    period.plan.name,
-                    selection.metric,
-                    segment=selection.segment,
-                    confidence=selection.confidence,
-                    every=period.every,
-                    since=period.start,
-                    until=period.start + 1,
-                )
+        changes = self.results.changes(
+            Selection(
+                period.plan.name,
+                selection.metric,
+                segment=selection.segment,
+                confidence=selection.confidence,
+                every=period.every,
+                since=period.start,
+                until=period.start + 1,
             )
-            known = tuple(change for change in changes if change.after.version == period.plan.version)
-            states = {side.state for change in known for side in (change.after, change.before)}
-            if states == {"sealed"}:  # without any: the one before may be sealed later
-                self._changes.put(key, known)
-        return {change.after.metric.name: change for change in known}
-
-
-def _key(period: Period) -> tuple[str, int, str, int, int, int]:
-    """The cache key of a sealed period: another report would make another key."""
-    return period.plan.name, period.plan.version, period.every, period.first, period.last, period.reports
+        )
+        of_version = (change for change in changes if change.after.version == period.plan.version)
+        return {change.after.metric.name: change for change in of_version}

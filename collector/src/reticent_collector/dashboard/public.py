@@ -27,7 +27,8 @@ from reticent_collector.dashboard.points import Point, PointReader, card_of, com
 from reticent_collector.dashboard.views import TRENDS, headline, mark, metric_facts, plan_facts, unit_of
 from reticent_collector.dashboard.views.metric import bars
 from reticent_collector.dashboard.views.plans import claims, not_protected
-from reticent_collector.estimates import HistogramEstimate, csv_text
+from reticent_collector.estimates import HistogramEstimate
+from reticent_collector.estimates.table import csv_text
 from reticent_collector.results import Estimates, LruCache, Selection, usual_every
 
 PERIODS = 60  # the latest periods that are shown

@@ -12,48 +12,30 @@ Every estimate is unbiased and carries its error; it may be negative. `clip`, `n
 `expectation_maximisation` are biased post-processing, for display.
 """
 
-from reticent_collector.estimates.cohort_balance import ALARM, Balance, RowBalance, balance, shares_of_rows
-from reticent_collector.estimates.distribution import CumulativeEstimate, Quantile, cumulative
+from reticent_collector.estimates.distribution import cumulative
 from reticent_collector.estimates.estimator import Estimate, HistogramEstimate, estimate
 from reticent_collector.estimates.interval import (
     check_confidence,
     clopper_pearson,
     clustered_interval,
-    decimals,
     expected_half_width,
     expected_variance,
     paper_bound,
-    reach,
 )
 from reticent_collector.estimates.notebook import plot_rounds
 from reticent_collector.estimates.pooling import average, difference, expected_average_half_width
-from reticent_collector.estimates.postprocess import Fitted, clip, expectation_maximisation, norm_sub
-from reticent_collector.estimates.table import BACKENDS, arrow_bytes, csv_text, estimates_to_frame
-from reticent_collector.estimates.versions import VersionCounts, over_versions
-from reticent_collector.figures import Unit, figure, number, places, plural
+from reticent_collector.estimates.postprocess import clip, expectation_maximisation, norm_sub
+from reticent_collector.estimates.table import estimates_to_frame
 
 __all__ = [
-    "ALARM",
-    "BACKENDS",
-    "Balance",
-    "CumulativeEstimate",
     "Estimate",
-    "Fitted",
     "HistogramEstimate",
-    "Quantile",
-    "RowBalance",
-    "Unit",
-    "VersionCounts",
-    "arrow_bytes",
     "average",
-    "balance",
     "check_confidence",
     "clip",
     "clopper_pearson",
     "clustered_interval",
-    "csv_text",
     "cumulative",
-    "decimals",
     "difference",
     "estimate",
     "estimates_to_frame",
@@ -61,14 +43,7 @@ __all__ = [
     "expected_average_half_width",
     "expected_half_width",
     "expected_variance",
-    "figure",
     "norm_sub",
-    "number",
-    "over_versions",
     "paper_bound",
-    "places",
     "plot_rounds",
-    "plural",
-    "reach",
-    "shares_of_rows",
 ]

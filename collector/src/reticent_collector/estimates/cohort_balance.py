@@ -49,12 +49,8 @@ class Balance:
     answers alone; `Estimate.manipulation_bound` covers those.
     """
 
-    rows: tuple[RowBalance, ...]
-
-    @property
-    def p_value(self) -> float:
-        """The chance that honest devices leave any row as far off as the farthest."""
-        return min(1.0, len(self.rows) * min(row.p_value for row in self.rows))
+    p_value: float  #: The chance that honest devices leave any row as far off as the farthest
+    rows: tuple[RowBalance, ...] = ()  #: Where the counts are known
 
     @property
     def even(self) -> bool:
@@ -107,17 +103,20 @@ def balance(metric: Metric, counts: Counts) -> Balance | None:
     if len(shares) != len(counts.reports):
         raise ParameterError(f"counts of {metric.name}", f"{len(shares)} rows", len(counts.reports))
     # Twice the binomial tail on the side where each count lies; every share is between 0 and 1.
-    reports, devices, share = np.array(counts.reports), counts.devices, np.array(shares)
+    reports = np.array(counts.reports)
+    devices = counts.devices
+    share = np.array(shares)
     above = reports > devices * share
     upper = betainc(np.where(above, reports, 1), devices - np.where(above, reports, 1) + 1, share)
     lower = betaincc(np.where(above, 0, reports) + 1, devices - np.where(above, 0, reports), share)
     chances = np.minimum(1.0, 2 * np.where(above, upper, lower))
     rows = zip(counts.reports, shares, chances.tolist(), strict=True)
     return Balance(
+        min(1.0, len(shares) * float(chances.min())),
         tuple(
             RowBalance(place, reports, counts.devices * share, chance)
             for place, (reports, share, chance) in enumerate(rows)
-        )
+        ),
     )
 
 

@@ -81,7 +81,8 @@ class Law(NamedTuple):
         places = self.points / step
         left = np.floor(places).astype(np.int64)
         right_part = self.chances * (places - left)
-        start, size = int(left[0]), int(left[-1] - left[0]) + 2
+        start = int(left[0])
+        size = int(left[-1] - left[0]) + 2
         chances = np.zeros(size)
         np.add.at(chances, left - start, self.chances - right_part)
         np.add.at(chances, left - start + 1, right_part)
@@ -107,7 +108,8 @@ def _coarser(law: Law) -> Law:
     before = law.start % 2
     after = (before + len(law.chances) + 1) % 2
     chances = np.concatenate((np.zeros(before), law.chances, np.zeros(after)))
-    kept, given = chances[::2].copy(), chances[1::2] / 2
+    kept = chances[::2].copy()
+    given = chances[1::2] / 2
     kept[:-1] += given
     kept[1:] += given
     return Law((law.start - before) // 2, 2 * law.step, kept)
@@ -115,10 +117,12 @@ def _coarser(law: Law) -> Law:
 
 def sum_of(chances: Floats, times: int) -> Law:
     """The law of the sum of `times` independent numbers, each 0, 1, 2, … with these `chances`."""
-    power, total = Law(0, 1.0, chances), None
+    power = Law(0, 1.0, chances)
+    total = None
     while True:
         while len(power.chances) > MOST_POINTS:
-            power, total = _coarser(power), total and _coarser(total)
+            power = _coarser(power)
+            total = total and _coarser(total)
         if times % 2:
             total = convolved(total, power) if total else power
         times //= 2
@@ -162,8 +166,7 @@ class Steady(NamedTuple):
 
     def upper_mean(self, truth: float, tail: float) -> float:
         """CVaR of the share of hits at M = `truth`."""
-        chances = (1 - truth) * _binomial(self.times, self.low) + truth * _binomial(self.times, self.high)
-        return sum_of(chances, self.devices).upper_mean(tail) / (self.devices * self.times)
+        return _sum_of_hits(self, truth).upper_mean(tail) / (self.devices * self.times)
 
 
 class Asked(NamedTuple):
@@ -211,6 +214,13 @@ class Asked(NamedTuple):
             at_least = 0 * share
         beyond = self.reports * share * at_least - above * bdtrc(above, self.reports, share)
         return (above + float(people.chances @ beyond) / tail) / self.reports
+
+
+@lru_cache(maxsize=1024)
+def _sum_of_hits(law: Steady, truth: float) -> Law:
+    """The law of all hits at M = `truth`: the same for every tail, of which an average and a difference have three."""
+    chances = (1 - truth) * _binomial(law.times, law.low) + truth * _binomial(law.times, law.high)
+    return sum_of(chances, law.devices)
 
 
 MOST_GROUPS = 128  # numbers of devices with truth 1 that `Asked` tells apart; a finer law is spread

@@ -229,7 +229,8 @@ def _limits_by_bucket(
     left = _sums(metric, hits, reports, tail)
     right = _Sums(*(numbers[::-1] for numbers in _sums(metric, hits[::-1], reports[::-1], tail)))
     from_left = left.spread <= right.spread
-    left_values, right_values = _sums_before(np.array(values))[1:-1], 1 - _sums_after(np.array(values))[1:-1]
+    left_values = _sums_before(np.array(values))[1:-1]
+    right_values = 1 - _sums_after(np.array(values))[1:-1]
     known = np.isfinite(np.where(from_left, left.spread, right.spread))
     return (
         np.where(from_left, left_values, right_values),
@@ -293,7 +294,8 @@ class _Terms(NamedTuple):
 @lru_cache(maxsize=64)
 def _terms(mechanism: Mechanism, flip: Flip) -> tuple[_Terms, _Terms]:
     """Of the sums of the buckets below each inner edge, and of those above."""
-    channel, rows = mechanism.channel(flip), mechanism.row_count
+    channel = mechanism.channel(flip)
+    rows = mechanism.row_count
     none = [0] * rows
     hits = []  # [row and bit, bucket]: whether a report of this row with this bit is a hit for the bucket
     for row in range(rows):
@@ -318,7 +320,8 @@ def _sums_after(numbers: Floats) -> Floats:
 
 def _interpolated(level: float, values: Floats, edges: Floats) -> float:
     """Where a rising line through `values`, midway between the tightest around them, first meets `level`."""
-    above, below = np.maximum.accumulate(values), np.minimum.accumulate(values[::-1])[::-1]
+    above = np.maximum.accumulate(values)
+    below = np.minimum.accumulate(values[::-1])[::-1]
     rising = np.clip((above + below) / 2, 0, 1)
     right = int(np.searchsorted(rising, level))
     left = right - 1

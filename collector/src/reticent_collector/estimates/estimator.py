@@ -174,7 +174,8 @@ class HistogramEstimate:
     @property
     def names(self) -> tuple[str, ...]:
         """The name of each bucket: its label, or its range with the unit."""
-        unit, top = f" {self.unit}" if self.unit else "", self.edges[-1:]
+        unit = f" {self.unit}" if self.unit else ""
+        top = self.edges[-1:]
         ranges = ((bucket.label, bucket.edges or (0.0, 1.0)) for bucket in self.buckets)
         return tuple(
             label or bucket_name(left, right, closed=(right,) == top) + unit
@@ -296,7 +297,8 @@ def estimates(
     of the sampling of one report in the variance, where they are not the same.
     """
     mechanism, channel = metric.mechanism, metric.channel
-    top, asked = mechanism.top, reports > 0
+    top = mechanism.top
+    asked = reports > 0
     value = top * channel.truth(share)
     lower = np.where(asked, top * channel.truth(ends[0]), 0.0)
     upper = np.where(asked, top * channel.truth(ends[1]), top)

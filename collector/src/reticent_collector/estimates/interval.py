@@ -61,12 +61,14 @@ def clustered_interval(shares: Floats, size: int, confidence: float) -> tuple[fl
     >>> round(low, 3), round(high, 3)
     (0.274, 1.0)
     """
-    clusters, mean = len(shares), float(shares.mean())
+    clusters = len(shares)
+    mean = float(shares.mean())
     variance = float(shares.var(ddof=1)) / clusters if clusters > 1 else 0.0
     trials = float(clusters)
     if size > 1 and variance > 0:
         tail = (1 + confidence) / 2
-        wide, narrow = stdtrit(clusters * size - 1, tail), stdtrit(clusters - 1, tail)
+        wide = stdtrit(clusters * size - 1, tail)
+        narrow = stdtrit(clusters - 1, tail)
         trials = min(mean * (1 - mean) / variance * float(wide / narrow) ** 2, clusters * size)
     lower, upper = clopper_pearson(mean * trials, trials, confidence)
     return float(lower), float(upper)
@@ -144,7 +146,8 @@ def expected_half_width(
     0.0509
     """
     check_devices(devices)
-    channel, reports = metric.channel, devices * metric.mechanism.least_share
+    channel = metric.channel
+    reports = devices * metric.mechanism.least_share
     hits = reports * channel.share(truth_at(metric, at))
     lower, upper = clopper_pearson(hits, reports, confidence, metric.mechanism.intervals)
     return metric.mechanism.top * float(upper - lower) / 2 / float(channel.contrast)
@@ -170,7 +173,8 @@ def expected_variance(metric: Metric, devices: int, at: float | None = None, spr
     4.683
     """
     check_devices(devices)
-    truth, highest = truth_at(metric, at), metric.mechanism.top
+    truth = truth_at(metric, at)
+    highest = metric.mechanism.top
     if not 0 <= spread <= truth * (1 - truth) * highest**2 * (1 + 1e-9):
         raise ParameterError("spread", f"a number from 0 to {truth * (1 - truth) * highest**2:g}", spread)
     noise, sampling = metric.mechanism.variances(metric.flip, truth)

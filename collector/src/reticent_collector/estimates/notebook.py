@@ -191,7 +191,8 @@ def plot_histogram(
         shares = _as_long("truth", truth, len(buckets), "buckets")
         drawn.hlines(shares, places - 0.45, places + 0.45, color=_TRUTH, linewidth=2, label="truth", zorder=3)
     drawn.axhline(0, color="#888888", linewidth=0.8)
-    edges, named = histogram.edges, [place for place, bucket in enumerate(buckets) if bucket.label]
+    edges = histogram.edges
+    named = [place for place, bucket in enumerate(buckets) if bucket.label]
     step = max(1, -(-(len(edges) - 1) // _MOST_LABELS))  # all edges between the bars, or every so many
     drawn.set_xticks(
         [*(np.arange(len(edges))[::step] - 0.5), *named],
@@ -218,7 +219,8 @@ def plot_cumulative(
     """
     drawn: Any = axes or new_figure(7.2, 3.4).subplots()
     edges = np.repeat(band.edges, 2)[1:-1]
-    lower, upper = np.repeat(band.lower[:-1], 2), np.repeat(band.upper[1:], 2)
+    lower = np.repeat(band.lower[:-1], 2)
+    upper = np.repeat(band.upper[1:], 2)
     level = f"{_interval_label(band.confidence)} band,\neverywhere at once".replace(" interval", "")
     drawn.fill_between(edges, lower, upper, color=_ESTIMATE, alpha=0.25, linewidth=0, label=level)
     drawn.plot(band.edges, band.values, "o", color=_ESTIMATE, label="estimate")

@@ -359,6 +359,7 @@ class _Side:
     metric: Metric
     confidence: float
     share: Floats  # of hits
+    hits: Floats  # as many as that share is of the reports; whole where they are added up
     reports: Integers  # about each: all of them, or the fewest of a round of remembered answers
     devices: int  # reports in all, or the fewest of a round
     leverage: Floats | None
@@ -394,7 +395,7 @@ class _Side:
 
         An end may be one that no mean has: beyond the limits.
         """
-        lower, upper = binomial_limits(np.nan_to_num(self.share) * self.reports, self.reports, tail)
+        lower, upper = binomial_limits(self.hits, self.reports, tail)
         for law in {*self.laws} - {None}:
             alike = np.array([one == law for one in self.laws])
             if law is not None:
@@ -459,10 +460,12 @@ def _of_rounds(metric: Metric, rounds: CountsOfRounds, confidence: float) -> _Si
     if len(given) > 1:
         laws = [_over_rounds(metric, count, len(given)) if count else None for count in reports.tolist()]
     flip = float(metric.flip.probability)
+    share = shares(hits, told).mean(axis=1)
     return _Side(
         metric=metric,
         confidence=confidence,
-        share=shares(hits, told).mean(axis=1),
+        share=share,
+        hits=hits[:, 0].astype(float) if len(given) == 1 else np.nan_to_num(share) * reports,
         reports=reports,
         devices=int(devices.min()),
         leverage=(devices / np.where(told, told, devices)).mean(axis=1),
@@ -494,7 +497,8 @@ def _of_windows(
         in_all[first] = in_all.get(first, 0) + max(whole, counts.devices)
     hits, told = counted(metric, [*by_window.values()] or [reduce(add, rounds.values())])
     reports = told.sum(axis=1)
-    windows, parts = (told > 0).sum(axis=1), (told / np.array([*in_all.values()])).sum(axis=1)
+    windows = (told > 0).sum(axis=1)
+    parts = (told / np.array([*in_all.values()])).sum(axis=1)
     several = zip(reports.tolist(), windows.tolist(), parts.tolist(), strict=True)
     laws = [None if these or one[1] < 2 else _over_windows(metric, *one) for one in several]
     channel = metric.channel
@@ -502,6 +506,7 @@ def _of_windows(
         metric=metric,
         confidence=confidence,
         share=shares(hits.sum(axis=1), reports),
+        hits=hits.sum(axis=1),
         reports=reports,
         devices=sum(counts.devices for counts in by_window.values()),
         leverage=None,
@@ -524,7 +529,8 @@ def _reach(after: _Side, before: _Side, place: int) -> tuple[float, float, str]:
         gap = float(after.share[place] - before.share[place])
         ends = float(new[0][place] - old[1][place]), float(new[1][place] - old[0][place])
         return gap - ends[0], ends[1] - gap, "crosswise" + these
-    tail, spent = (1 - SPENT_ON_NUISANCE) * after.tail, SPENT_ON_NUISANCE * after.tail / 2
+    tail = (1 - SPENT_ON_NUISANCE) * after.tail
+    spent = SPENT_ON_NUISANCE * after.tail / 2
     boxes = []
     for side in (after, before):
         low, high = (float(ends[place]) for ends in side.interval(spent))
@@ -599,7 +605,8 @@ def _subtracted(after: Estimate, before: Estimate, reach: tuple[float, float], r
     """The change of one number, which may be so far below and above its value; else anything is possible."""
     squares = after.half_width**2, before.half_width**2
     noise = squares[0] * after.noise_share + squares[1] * before.noise_share
-    value, most = after.value - before.value, after.span[1] - after.span[0]
+    value = after.value - before.value
+    most = after.span[1] - after.span[0]
     known = after.reports and before.reports
     uncut = (value - reach[0], value + reach[1]) if known else (-most, most)
     return replace(

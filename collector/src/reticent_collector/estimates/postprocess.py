@@ -96,7 +96,8 @@ def expectation_maximisation(
     zeros = np.array(counts.reports, dtype=np.float64) - ones
     total = float(ones.sum() + zeros.sum())
     if len(ones) != len(one) or total == 0:
-        expected, given = f"{len(one)} rows with reports", f"{len(ones)} rows with {total:g} answers"
+        expected = f"{len(one)} rows with reports"
+        given = f"{len(ones)} rows with {total:g} answers"
         raise ParameterError(f"counts of {metric.name}", expected, given)
 
     def log_likelihood(shares: Floats) -> float:
@@ -107,13 +108,16 @@ def expectation_maximisation(
     progress = 1 / count / float((noise + sampling) * (count if mechanism.rows_are_buckets else 1))  # ρ
     weight = min(smoothing**2 * progress, 0.25)
     shares = np.full(count, 1 / count)
-    iterations, left, power = 0, float("inf"), 1.0
+    iterations = 0
+    left = float("inf")
+    power = 1.0
     while iterations < most_iterations:
         iterations += 1
         gain = (one.T @ (ones / (one @ shares)) + zero.T @ (zeros / (zero @ shares))) / total
         left = total * float(gain.max() - 1)
         if weight:
-            previous, stepped = shares, shares * gain
+            previous = shares
+            stepped = shares * gain
             # The ends keep what has nowhere to go, so the sum stays 1.
             padded = np.concatenate((stepped[:1], stepped, stepped[-1:]))
             shares = weight * padded[:-2] + (1 - 2 * weight) * padded[1:-1] + weight * padded[2:]

@@ -16,14 +16,13 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from reticent.errors import MissingPackageError, ParameterError
-from reticent_collector.columns import COLUMNS, SUBJECT, segment_text, time_text
+from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, SUBJECT, segment_text, time_text
 
 if TYPE_CHECKING:
     from reticent_collector.estimates.estimator import Estimate, HistogramEstimate
 
 BACKENDS = ("pyarrow", "pandas", "polars")
 ROWS_AT_ONCE = 1000
-_NUMBER = tuple(column.name for column in COLUMNS if column.name not in SUBJECT)
 _TIMES = tuple(column.name for column in COLUMNS if column.type == "timestamp")
 
 
@@ -63,7 +62,7 @@ def number_rows(estimate: Estimate | HistogramEstimate) -> Iterator[dict[str, An
             "uncut_lower": number.uncut[0],
             "uncut_upper": number.uncut[1],
         }
-        yield {name: known[name] if name in known else getattr(number, name) for name in _NUMBER}
+        yield {name: known[name] if name in known else getattr(number, name) for name in NUMBER}
 
 
 def table_rows(estimates: Iterable[Figure]) -> Iterator[dict[str, Any]]:
@@ -74,6 +73,7 @@ def table_rows(estimates: Iterable[Figure]) -> Iterator[dict[str, Any]]:
         if figure.estimate is None:
             about |= {"kind": figure.metric.kind, "unit": figure.metric.unit}
         else:
+            about |= {name: getattr(figure, name, None) for name in FIGURE}
             numbers = number_rows(figure.estimate)
         for number in numbers:
             row = about | number
@@ -85,7 +85,7 @@ def table_rows(estimates: Iterable[Figure]) -> Iterator[dict[str, Any]]:
 
 def to_frame(estimate: Estimate | HistogramEstimate, backend: str = "pyarrow") -> Any:
     """One estimate as a frame of `backend`: "pyarrow", "pandas" or "polars". Columns of the subject stay empty."""
-    return _frame((dict.fromkeys(SUBJECT) | number for number in number_rows(estimate)), backend)
+    return _frame((dict.fromkeys((*SUBJECT, *FIGURE)) | number for number in number_rows(estimate)), backend)
 
 
 def estimates_to_frame(estimates: Iterable[Figure], backend: str = "pyarrow") -> Any:
@@ -105,7 +105,8 @@ def _frame(rows: Iterable[dict[str, Any]], backend: str) -> Any:
         "timestamp": pa.timestamp("s", "UTC"),
     }
     schema = pa.schema([(column.name, types[column.type]) for column in COLUMNS])
-    rows, parts = iter(rows), []
+    rows = iter(rows)
+    parts = []
     # Some at a time: all at once would keep every other thread of a collector waiting.
     while some := list(islice(rows, ROWS_AT_ONCE)):
         for row in some:  # what comes from one estimate alone has no times
@@ -139,7 +140,8 @@ def _module(name: str) -> Any:
 
 def arrow_bytes(estimates: Iterable[Figure]) -> bytes:
     """The table as an Arrow stream."""
-    table, pa = estimates_to_frame(estimates), _module("pyarrow")
+    table = estimates_to_frame(estimates)
+    pa = _module("pyarrow")
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

@@ -86,24 +86,6 @@ __all__ = [
 
 __getattr__ = imported_when_used(
     "reticent_collector.http",
-    {
-        "access": "COOKIE SESSION_SECONDS Access Pages",
-        "api": "SECURITY_HEADERS",
-        "app": "Collector SteadyClock",
-        "client": "BatchTooLargeError Client Response UnreachableError",
-        "exposition": "render_metrics",
-        "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic decoded encoded together",
-        "ingest": "Ingest",
-        "limits": "Limits",
-        "listening": "bind inherited is_local is_loopback parse_listen shown",
-        "log": "log_fault",
-        "openapi": "openapi_document",
-        "problems": "DETAILS ProblemError",
-        "readers": "Readers",
-        "relay": "KeyFile Relay shuffled",
-        "server": "make_server tls_context",
-        "wire": "Batch Wire",
-        "workers": "Supervisor Worker",
-        "writing": "QueueFullError Committer Sealer seal_due",
-    },
-)
+    "problems", "log", "health", "limits", "listening", "client", "access", "readers", "wire", "writing", "ingest",
+    "exposition", "openapi", "api", "workers", "app", "relay", "server",
+)  # fmt: skip

@@ -17,14 +17,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from reticent.errors import StoreError
 from reticent_collector.http.health import Health
-from reticent_collector.http.log import log_fault
+from reticent_collector.http.log import log, log_fault
 from reticent_collector.http.problems import ProblemError
 from reticent_collector.results import Results
 from reticent_collector.stores import Key
 
 REFRESH_SECONDS = 5.0
+KEYS_SECONDS = 600.0  # for which known keys stay valid while they cannot be read again
 SESSION_SECONDS = 12 * 3600
 COOKIE = "reticent_session"
 LONGEST_FORM = 4096
@@ -96,19 +96,29 @@ class Access:
         self.is_open = self._had_keys = False  # whether no key is needed; whether there ever was one
         self._secret = secret or secrets.token_bytes(32)
         self._read_at = float("-inf")
+        self._failing_since: float | None = None  # since when keys cannot be read
         self.readings = 0  # how often keys were read: what an earlier reading allowed is checked again
         self._lock = threading.Lock()
         self._allowances: dict[str, Allowance] = {}
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the keys again; the known ones stay when the store cannot be read."""
+        """
+        Read the keys again; the known ones stay for ten minutes when the store cannot be read.
+
+        A key may have been revoked meanwhile: after that all of them are refused until keys can be read again.
+        """
+        now = self._read_at = self._steady()
         try:
             keys = self._store.keys()
-        except StoreError:
+        except Exception as error:
+            if self._failing_since is None:  # one line for an outage, not one for each attempt
+                self._failing_since = now
+                log_fault("keys-failed", error)
             return
-        finally:
-            self._read_at = self._steady()
+        if self._failing_since is not None:
+            log("keys-read", after_seconds=round(now - self._failing_since, 1))
+            self._failing_since = None
         self._keys = {key.hash: key for key in keys if key.active}
         self.is_open = not keys and not self._had_keys
         self._had_keys |= bool(keys)
@@ -122,10 +132,7 @@ class Access:
     async def refresh_when_stale(self) -> None:
         """Refresh if it is time to, on another thread."""
         if self.is_stale():
-            try:
-                await asyncio.to_thread(self.refresh)
-            except Exception as error:  # those known go on; try again when they are stale once more
-                log_fault("keys-failed", error)
+            await asyncio.to_thread(self.refresh)
 
     def key_of(self, headers: Iterable[Header]) -> Key | None:
         """The key in the Authorization header; None when there is none or it is unknown."""
@@ -160,6 +167,10 @@ class Access:
                     403, "forbidden", "Without keys, the Host must be localhost, 127.0.0.1 or [::1]."
                 )
             return
+        if self._failing_since is not None and self._steady() - self._failing_since > KEYS_SECONDS:
+            raise ProblemError(
+                503, "unavailable", "The keys cannot be read at the moment; send again.", retry_after=5
+            )
         if key is None:
             raise ProblemError(401, "unauthorized")
         if key.role not in roles:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from reticent.errors import MissingPackageError, ParameterError, StoreError
 from reticent.plan import Plan
 from reticent_collector.counts import ABOUT
-from reticent_collector.estimates import arrow_bytes, csv_text
+from reticent_collector.estimates.table import arrow_bytes, csv_text
 from reticent_collector.http.access import Access, Login, Pages
 from reticent_collector.http.exposition import render_metrics
 from reticent_collector.http.health import Health, Readiness
@@ -27,14 +26,13 @@ from reticent_collector.http.log import log_fault
 from reticent_collector.http.openapi import openapi_document
 from reticent_collector.http.problems import CONTENT_TYPE, ProblemError
 from reticent_collector.http.readers import Readers
-from reticent_collector.results import Results, Selection, unix_seconds
+from reticent_collector.results import MOST_ROUNDS, Query, Results, Selection
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 HEALTH_PATHS = ("/health", "/health.json")
 CHANGE_PARAMETERS = {"plan", "metric", "every", "since", "until", "last", "segment", "by", "confidence"}
 ESTIMATE_PARAMETERS = {*CHANGE_PARAMETERS, "round", "format"}
 USUAL_PERIODS = 100  # the latest periods or rounds, when the request names none
-MOST_ROUNDS = 10_000
 MOST_NUMBERS = 20_000  # of one response, each with its interval: bounds its time and memory
 FORMATS = ("json", "csv", "arrow")
 
@@ -182,7 +180,7 @@ class Api:
 
     def _estimates(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), ESTIMATE_PARAMETERS)
-        form = query.format(request.headers.get("accept", ""))
+        form = _format_of(query, request.headers.get("accept", ""))
         selection = self._selection(query)
         results = self._results.estimates(selection)
         if form == "csv":
@@ -193,7 +191,8 @@ class Api:
             except MissingPackageError as error:
                 raise ProblemError(406, "not_acceptable", str(error)) from None
             return Response(body, media_type="application/vnd.apache.arrow.stream")
-        return _lists({**results.to_dict(), "damaged": self._results.damaged(selection.plan, query.last())})
+        damaged = self._results.damaged(selection.plan, query.whole("last", MOST_ROUNDS))
+        return _lists({**results.to_dict(), "damaged": damaged})
 
     def _changes(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), CHANGE_PARAMETERS)
@@ -214,7 +213,8 @@ class Api:
             plan,
             metric=query.one("metric"),
             rounds=rounds,
-            last=query.last() or (USUAL_PERIODS if since is None and rounds is None else None),
+            last=query.whole("last", MOST_ROUNDS)
+            or (USUAL_PERIODS if since is None and rounds is None else None),
             segment=query.segment(),
             by=query.one("by"),
             confidence=query.confidence(),
@@ -226,7 +226,8 @@ class Api:
 
     def _rounds(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), {"plan", "last"})
-        plan, last = query.one("plan"), query.last() or USUAL_PERIODS
+        plan = query.one("plan")
+        last = query.whole("last", MOST_ROUNDS) or USUAL_PERIODS
         if plan is not None and plan not in self._results.plans():
             raise ProblemError(404, "unknown_plan")
         return _json({"rounds": self._results.rounds(plan, last)})
@@ -320,82 +321,7 @@ def _problem_of(error: Exception) -> tuple[ProblemError, dict[str, str]]:
     return problem, {**{name: text for name, text in headers.items() if name not in of_the_body}, **more}
 
 
-class Query:
-    """
-    The parameters of a request; any not in `known` is refused.
-
-    >>> Query([("plan", "app-usage"), ("round", "5-7")], {"plan", "round"}).rounds()
-    [5, 6, 7]
-    """
-
-    def __init__(self, pairs: Iterable[tuple[str, str]], known: Collection[str]) -> None:
-        self._values: dict[str, list[str]] = {}
-        for name, value in pairs:
-            if name not in known:
-                raise ParameterError(name, f"one of the parameters {', '.join(sorted(known))}", name)
-            self._values.setdefault(name, []).append(value)
-
-    def one(self, name: str) -> str | None:
-        """A parameter that may be given once."""
-        values = self._values.get(name, [])
-        if len(values) > 1:
-            raise ParameterError(name, "one value", len(values))
-        return values[0] if values else None
-
-    def last(self) -> int | None:
-        """How many of the latest periods; None when not given."""
-        text = self.one("last")
-        if text is None:
-            return None
-        if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= MOST_ROUNDS:
-            raise ParameterError("last", f"a whole number from 1 to {MOST_ROUNDS:,}", text[:20])
-        return int(text)
-
-    def time(self, name: str) -> int | None:
-        """A date or time as Unix seconds; None when not given."""
-        text = self.one(name)
-        return None if text is None else unix_seconds(name, text)
-
-    def rounds(self) -> list[int] | None:
-        """Rounds as 5, or 5-9, or several of them; None when not given."""
-        numbers: list[int] = []
-        for text in self._values.get("round", []):
-            first, dash, last = text.partition("-")
-            ends = [first, last if dash else first]
-            if not all(end.isascii() and end.isdigit() and len(end) <= 16 for end in ends):
-                raise ParameterError("round", "a whole number, or two as FIRST-LAST", text[:40])
-            low, high = int(ends[0]), int(ends[1])
-            if not low <= high < low + MOST_ROUNDS - len(numbers):
-                raise ParameterError("round", f"FIRST-LAST with at most {MOST_ROUNDS:,} rounds", text[:40])
-            numbers += range(low, high + 1)
-        return numbers or None
-
-    def segment(self) -> dict[str, str]:
-        """The chosen tag of each segment."""
-        picked: dict[str, str] = {}
-        for text in self._values.get("segment", []):
-            name, colon, tag = text.partition(":")
-            if not colon or picked.setdefault(name, tag) != tag:
-                raise ParameterError("segment", "NAME:TAG, one tag of each segment", text[:40])
-        return picked
-
-    def confidence(self) -> float:
-        """A number; the estimate checks that it is between 0 and 1."""
-        text = self.one("confidence")
-        if text is None:
-            return 0.95
-        try:
-            if re.fullmatch(r"[0-9.]{1,20}(e-?[0-9]{1,3})?", text, re.ASCII | re.IGNORECASE):
-                return float(text)
-        except ValueError:
-            pass
-        raise ParameterError("confidence", "a number between 0 and 1", text[:20])
-
-    def format(self, accept: str) -> str:
-        """One of `FORMATS`: as given, else as the Accept header prefers."""
-        form = self.one("format")
-        if form is None:
-            form = "csv" if "text/csv" in accept else "arrow" if "apache.arrow" in accept else "json"
-        if form not in FORMATS:
-            raise ParameterError("format", "json, csv or arrow", form[:20])
-        return form
+def _format_of(query: Query, accept: str) -> str:
+    """One of `FORMATS`: as given, else as the Accept header prefers."""
+    usual = "csv" if "text/csv" in accept else "arrow" if "apache.arrow" in accept else "json"
+    return query.one_of("format", FORMATS) or usual

@@ -6,27 +6,31 @@ import asyncio
 import gc
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent_collector.http.access import Access, Pages
 from reticent_collector.http.api import Api
-from reticent_collector.http.health import Health, decoded, encoded, together
+from reticent_collector.http.compression import Compression
+from reticent_collector.http.health import Health, ServerFigures, decoded, encoded, process_figures, together
 from reticent_collector.http.history import History
 from reticent_collector.http.ingest import Ingest, Intake
 from reticent_collector.http.limits import Limits
-from reticent_collector.http.log import log
+from reticent_collector.http.log import log, log_fault
 from reticent_collector.http.problems import Acknowledgement, ProblemError
 from reticent_collector.http.wire import Wire
 from reticent_collector.http.workers import Worker
 from reticent_collector.http.writing import Committer, Sealer
 from reticent_collector.results import Results
 from reticent_collector.stores import Store
+
+FAILED_SECONDS = 5.0  # for which a failed commit counts more than a small write that succeeds
 
 
 class Collector:
@@ -53,12 +57,14 @@ class Collector:
         public: Collection[str] = (),
         allowed_origins: Sequence[str] = (),
         worker: Worker | None = None,
+        read_plans: Callable[[], Iterable[Plan]] = tuple,
     ) -> None:
         self.store = store
         self.limits = limits or Limits()
         clock = clock or SteadyClock()
         for plan in plans:
             store.register(plan)
+        self._read_plans = read_plans
         self.access = Access(store, rate, clock, secret=worker.secret if worker else None)
         self._worker = worker
         self.results = Results(store, clock)
@@ -72,8 +78,12 @@ class Collector:
         self.ingest: Ingest | None = None
         self._sealer: Sealer | None = None
         self._history = History()
+        self.server_figures = ServerFigures()  # the server fills them in
         self._refreshing: asyncio.Task[None] | None = None
-        self._api = Api(self.results, store.ping, self.access, self.health, secure_cookies, pages, public)
+        self._api = Api(
+            self.results, self.check_writable, self.access, self.health, secure_cookies, pages, public
+        )
+        self._compressed = Compression(self._api)
         self.allowed_origins = frozenset(origin.encode() for origin in allowed_origins)
         self.cross_origin = for_pages(self._answer, allowed_origins)
 
@@ -91,7 +101,7 @@ class Collector:
         if scope["path"] == "/v1/reports" and scope["method"] == "POST" and self.ingest is not None:
             await take_reports(self.ingest, scope, receive, send)
         else:
-            await self._api(scope, receive, send)
+            await self._compressed(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -121,6 +131,24 @@ class Collector:
         log("stopped")
         await send({"type": "lifespan.shutdown.complete"})
 
+    async def reload(self) -> None:
+        """Take up plans that were added since; the server calls it on SIGHUP."""
+        try:
+            await asyncio.to_thread(self.take_up_plans)
+        except StoreError as error:
+            log_fault("plan-refused", error)
+
+    def take_up_plans(self) -> None:
+        """Register the plans that `read_plans` returns, and accept reports on all that the store has; blocks."""
+        for plan in self._read_plans():
+            try:
+                self.store.register(plan)
+            except StoreError as error:  # another plan of this name and version: the others go on
+                log_fault("plan-refused", error, plan=plan.name, version=plan.version)
+        plans = self.store.plans()
+        self._wire.set_plans(plans)
+        log("plans-read", plans=len(plans))
+
     async def _refresh(self) -> None:
         """Every second: note the totals, publish them to other workers, refresh the keys when they are stale."""
         while True:
@@ -129,6 +157,18 @@ class Collector:
             if self._worker is not None:
                 self._worker.publish(encoded(self._own_health()))
             await self.access.refresh_when_stale()
+
+    def check_writable(self) -> None:
+        """
+        Raise `StoreError` when reports cannot be committed at the moment; blocks.
+
+        On a full disk a small write may succeed where commits fail, so the last commit decides. When none was tried
+        for a while, as behind a proxy that has turned to another collector, a small write does.
+        """
+        failed_at = self._committer.failed_at if self._committer else None
+        if failed_at is not None and time.monotonic() - failed_at < FAILED_SECONDS:
+            raise StoreError(f"{self.store.url}: the last commit failed")
+        self.store.ping()
 
     def _note(self) -> None:
         own = self._own_health()
@@ -157,6 +197,9 @@ class Collector:
             sealed=self._sealer.sealed if self._sealer else 0,
             rate=self.access.rate,
             history=self._history.slots,
+            requests_of={"reports": self.server_figures.reports, "other": self.server_figures.other},
+            process=process_figures(),
+            certificate_expires=self.server_figures.certificate_expires,
         )
         if committer is None or ingest is None:  # it has not started yet
             return health

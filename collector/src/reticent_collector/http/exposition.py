@@ -8,9 +8,14 @@ their number is bounded.
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import fields, replace
+from datetime import UTC, datetime, time
 from itertools import accumulate
+from pathlib import Path
 from statistics import median
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
@@ -50,13 +55,25 @@ class _Exposition(CollectorRegistry):
 
     def collect(self) -> Iterator[Family]:
         yield from _service(self._health)
+        yield from _requests(self._health)
+        yield from _process(self._health)
+        yield from _machine(self._health)
         yield from _figures(self._results)
 
 
+def _by_worker(health: Health) -> tuple[list[str], list[tuple[list[str], Health]]]:
+    """
+    Labels, and their values with the health of each process.
+
+    Each worker has a line, whose counts begin at 0 when it is started again: only so can Prometheus tell.
+    """
+    if not health.workers:
+        return [], [([], health)]
+    return ["worker"], [([number], worker) for number, worker in health.workers.items()]
+
+
 def _service(health: Health) -> Iterator[Family]:
-    # A line for each worker, whose counts begin at 0 when it is started again: only so can Prometheus tell.
-    labels = ["worker"] if health.workers else []
-    healths = [([number], worker) for number, worker in health.workers.items()] or [([], health)]
+    labels, healths = _by_worker(health)
     for kind, family in (("gauge", GaugeMetricFamily), ("counter", CounterMetricFamily)):
         for figure in fields(Health):
             if figure.metadata.get("kind") == kind:
@@ -71,9 +88,7 @@ def _service(health: Health) -> Iterator[Family]:
         "reticent_rejected", "Requests or reports refused, by code.", labels=[*labels, "code"]
     )
     for worker, one in healths:
-        ends = [*map(str, COMMIT_BOUNDS), "+Inf"]
-        counts = map(float, accumulate(one.commit_times))
-        commits.add_metric(worker, [*zip(ends, counts, strict=True)], one.commit_seconds)
+        commits.add_metric(worker, _buckets(one.commit_times), one.commit_seconds)
         for code, count in sorted(one.rejected.items()):
             rejected.add_metric([*worker, code], float(count))
     yield commits
@@ -86,6 +101,93 @@ def _service(health: Health) -> Iterator[Family]:
                 for key in one.keys:
                     by_key.add_metric([*worker, key.id], float(getattr(key, figure.name)))
             yield by_key
+
+
+def _buckets(counts: Iterable[int]) -> list[tuple[str, float]]:
+    """The upper ends of buckets, each with the number of all up to it."""
+    ends = [*map(str, COMMIT_BOUNDS), "+Inf"]
+    return [*zip(ends, map(float, accumulate(counts)), strict=True)]
+
+
+def _requests(health: Health) -> Iterator[Family]:
+    labels, healths = _by_worker(health)
+    requests = HistogramMetricFamily(
+        "reticent_request_duration_seconds",
+        "Time from the last byte of a request to its response; of reports, or other requests.",
+        labels=[*labels, "of"],
+    )
+    for worker, one in healths:
+        for name, times in one.requests_of.items():
+            requests.add_metric([*worker, name], _buckets(times.counts), times.seconds)
+    yield requests
+
+
+def _process(health: Health) -> Iterator[Family]:
+    """What the client library of Prometheus exposes of every process, here of each worker."""
+    labels, healths = _by_worker(health)
+    for name in healths[0][1].process:
+        is_counter = name.endswith("_total")
+        metric = (CounterMetricFamily if is_counter else GaugeMetricFamily)(name, PROCESS, labels=labels)
+        for worker, one in healths:
+            metric.add_metric(worker, one.process.get(name, 0.0))
+        yield metric
+
+
+PROCESS = "Of the process of the collector; see the documentation of Prometheus."
+
+
+def _machine(health: Health) -> Iterator[Family]:
+    """What there is one of, however many workers."""
+    build = GaugeMetricFamily("reticent_build_info", "1, with the version.", labels=["version", "python"])
+    build.add_metric([health.version, platform.python_version()], 1.0)
+    yield build
+    free, size = disk_bytes(store_folder(health.store))
+    for name, value, text in (
+        ("memory_limit_bytes", memory_limit(), "Memory that all processes of the collector may use."),
+        ("disk_free_bytes", free, "Free space on the disk of the store, where that is on this machine."),
+        ("disk_size_bytes", size, "Size of that disk."),
+        (
+            "certificate_expires_seconds",
+            health.certificate_expires or None,
+            "When the certificate of this collector expires, in Unix seconds.",
+        ),
+    ):
+        yield GaugeMetricFamily(f"reticent_{name}", text, value=value)
+
+
+def disk_bytes(folder: Path | None) -> tuple[int | None, int | None]:
+    """How many bytes are free on the disk of a folder, and its size; None where that is not known."""
+    if folder is None:
+        return None, None
+    try:
+        disk = os.statvfs(folder)
+    except OSError:  # it is not mounted at the moment
+        return None, None
+    return disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+
+
+def store_folder(url: str) -> Path | None:
+    """
+    The folder on this machine in which a store is; None where it is elsewhere.
+
+    >>> store_folder("sqlite:///data/reticent.db"), store_folder("postgresql://db/reticent")
+    (PosixPath('data'), None)
+    """
+    if url.startswith("sqlite:///"):
+        return Path(url.removeprefix("sqlite:///")).parent
+    return Path(url.removeprefix("lake:///")) if url.startswith("lake:///") else None
+
+
+def memory_limit() -> int:
+    """The memory of this container (cgroup version 2 or 1), or of the machine where that is less."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for file in CGROUP_LIMITS:
+        with suppress(OSError, ValueError):  # there is none, or it is "max"
+            limits.append(int(Path(file).read_text()))
+    return min(limits)
+
+
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 JOINT = "of its 95 % interval, which holds for all buckets of a histogram at once"
@@ -103,6 +205,7 @@ FAMILIES = {
     "period_end_seconds": ("End of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
     "period_reports": ("Reports of the newest sealed period; 0 if there are too few.", PLAN),
     "period_reports_usual": (f"Median of the reports of up to {USUAL_PERIODS} periods before.", PLAN),
+    "plan_expires_seconds": ("When devices stop to answer the plan, in Unix seconds.", PLAN),
     "cohort_p_value": (
         "Probability that honest devices answer the rows of a histogram as unevenly, newest sealed round.",
         ["plan", "metric"],
@@ -119,7 +222,9 @@ def _figures(results: Results) -> Iterable[Family]:
     def add(name: str, labels: list[str], value: float) -> None:
         families[name].add_metric(labels, float(value))
 
-    for name in results.plans():
+    for name, plan in results.plans().items():
+        if plan.expires is not None:
+            add("plan_expires_seconds", [name], datetime.combine(plan.expires, time.min, UTC).timestamp())
         # Of these many some are open; what is sealed is newest first.
         listed = results.periods(Selection(name, last=USUAL_PERIODS + 6))
         sealed = [one for one in listed if one.state == "sealed"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from asyncio import Lock
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import msgspec
+from prometheus_client import ProcessCollector
 from starlette.concurrency import run_in_threadpool
 
 from reticent.errors import StoreError
@@ -23,7 +25,7 @@ LATELY_SECONDS = SLOTS * SLOT_SECONDS  # the meaning of "lately"
 FRESH_SECONDS = 1.0  # for which an answer to `/readyz` stands
 
 COMMIT_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""In seconds: the upper ends of the buckets in which commits are counted by the time they took."""
+"""In seconds: the upper ends of the buckets in which commits and requests are counted by the time they took."""
 NO_COMMITS = (0,) * (len(COMMIT_BOUNDS) + 1)
 
 
@@ -55,6 +57,39 @@ class KeyTraffic:
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in numbers})
 
 
+@dataclass(slots=True)
+class RequestTimes:
+    """Requests by the time from their last byte to their response, in buckets as commits, and the sum of it."""
+
+    counts: list[int] = field(default_factory=lambda: list(NO_COMMITS))
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count a request."""
+        self.counts[bisect_left(COMMIT_BOUNDS, seconds)] += 1
+        self.seconds += seconds
+
+    def __add__(self, other: RequestTimes) -> RequestTimes:
+        """Those of two workers."""
+        counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
+        return RequestTimes(counts, self.seconds + other.seconds)
+
+
+class ServerFigures:
+    """What a server knows and its application shows."""
+
+    def __init__(self) -> None:
+        self.reports = RequestTimes()
+        self.other = RequestTimes()
+        self.certificate_expires = 0.0  # Unix time; 0: no TLS
+
+
+def process_figures() -> dict[str, float]:
+    """Memory, processor time, open files and start of this process, by the names that Prometheus has for them."""
+    families = ProcessCollector(registry=None).collect()
+    return {sample.name: sample.value for family in families for sample in family.samples}
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """The collector at one moment; counts are since its start. `store` is an address without a password."""
@@ -83,6 +118,11 @@ class Health:
     commit_times: tuple[int, ...] = NO_COMMITS
     """Commits by the time they took: in each bucket of `COMMIT_BOUNDS`, and above the last."""
     commit_seconds: float = 0.0  # total duration of commits
+    requests_of: Mapping[str, RequestTimes] = field(default_factory=dict)
+    """Answered requests by the time they took: "reports", and "other" for all other paths."""
+    process: Mapping[str, float] = field(default_factory=dict)
+    """Memory, processor time, files and start of the process, by the names that Prometheus has for them."""
+    certificate_expires: float = 0.0  # Unix time; 0: no TLS
 
     @property
     def late(self) -> int:
@@ -130,7 +170,10 @@ def together(workers: Mapping[str, Health]) -> Health:
     )
     rejected: Counter[str] = Counter()
     keys: dict[str, KeyTraffic] = {}
+    requests_of: dict[str, RequestTimes] = {}
     for health in healths:
+        for name, times in health.requests_of.items():
+            requests_of[name] = requests_of.get(name, RequestTimes()) + times
         rejected.update(health.rejected)
         for key in health.keys:
             keys[key.id] = key + keys[key.id] if key.id in keys else key
@@ -144,6 +187,8 @@ def together(workers: Mapping[str, Health]) -> Health:
         history=merged(health.history for health in healths),
         workers=workers,
         commit_times=tuple(map(sum, zip(*(health.commit_times for health in healths), strict=True))),
+        requests_of=requests_of,
+        process={},
     )
 
 

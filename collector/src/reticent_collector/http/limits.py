@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from reticent_collector.http.health import ServerFigures
 from reticent_collector.http.problems import ProblemError
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class ServerContext:
     def __init__(self, app: Any, limits: Limits) -> None:
         self.app = app
         self.limits = limits
+        self.figures = getattr(app, "server_figures", None) or ServerFigures()
         self.all: set[CollectorProtocol] = set()  # from accept on, before any TLS handshake
         self.strangers = Budget(limits.from_strangers)
         self.reports = Budget(max(limits.in_flight, 2 * limits.body), few=limits.small_body)

@@ -9,13 +9,16 @@ What finds no room is dropped and counted, and the next line that is written say
 from __future__ import annotations
 
 import json
+import logging
 import os
 import select
 import sys
+import threading
 import time
 from contextlib import suppress
 from threading import Condition, Thread
 from traceback import walk_tb
+from typing import Any
 
 from reticent.errors import StoreError
 
@@ -23,6 +26,42 @@ MOST_LINES = 1_000  # that wait to be written
 FLUSH_SECONDS = 1.0  # for which the end of a program waits for its last lines
 
 quiet = False  # set by programs that print their own messages
+only_json = False  # set by `take_standard_error`: what is said to people is an event, too
+
+ERROR_EVENTS = frozenset(
+    {
+        "answer-failed",
+        "collector-fails",
+        "commits-fail",
+        "internal-error",
+        "keys-failed",
+        "plan-refused",
+        "results-failed",
+        "round-damaged",
+        "seal-failed",
+        "start-failed",
+        "step-failed",
+        "store-failed",
+        "store-gone",
+        "worker-ended",
+        "worker-not-started",
+    }
+)
+WARNING_EVENTS = frozenset(
+    {
+        "clock-believed",
+        "clock-jumped",
+        "few-files",
+        "library-warning",
+        "log-dropped",
+        "plan-expired",
+        "public-single-reports",
+        "tls-kept",
+        "too-many-connections",
+        "waiting-for-database",
+    }
+)
+"""All others are "info"."""
 
 
 class LogQueue:
@@ -116,7 +155,12 @@ def _write(text: str) -> None:
 def line_of(event: str, **fields: str | int | float) -> str:
     """An event as a line."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return json.dumps({"time": stamp, "event": event, **fields}) + "\n"
+    level = "info"
+    if event in ERROR_EVENTS:
+        level = "error"
+    elif event in WARNING_EVENTS:
+        level = "warning"
+    return json.dumps({"time": stamp, "level": level, "event": event, **fields}) + "\n"
 
 
 log_queue = LogQueue()
@@ -145,3 +189,42 @@ def log_fault(event: str, error: BaseException, **fields: str | int | float) -> 
             if (module := str(frame.f_globals.get("__name__"))).startswith(("reticent.", "reticent_"))
         ]
         log(event, kind=type(error).__name__, at=places[-1] if places else "elsewhere", **fields)
+
+
+def announce(event: str, text: str, **fields: str | int | float) -> None:
+    """Say something to the people who started a program; as an event where standard error has nothing else."""
+    if only_json:
+        log(event, **fields)
+    elif sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+
+
+class _LibraryLines(logging.Handler):
+    """Warnings of libraries, as events. Their text is left out: it may quote a request or an address."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one."""
+        kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        log("library-warning", of=record.name, kind=kind or record.levelname)
+
+
+def take_standard_error() -> None:
+    """From now on, write nothing but JSON objects: no traceback, and no line of a library either."""
+    global only_json  # noqa: PLW0603  one standard error, one switch
+    only_json = True
+    logging.captureWarnings(True)
+    logging.getLogger().addHandler(_LibraryLines(logging.WARNING))
+
+    def log_uncaught(kind: type[BaseException], error: BaseException, trace: object) -> None:
+        log_fault("internal-error", error)
+        log_queue.flush()
+
+    def log_of_thread(failure: Any) -> None:
+        if failure.exc_value is not None:
+            log_fault("internal-error", failure.exc_value)
+
+    sys.excepthook = log_uncaught
+    sys.unraisablehook = log_of_thread
+    threading.excepthook = log_of_thread

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from reticent_collector.columns import COLUMNS, SUBJECT
+from reticent_collector.columns import COLUMNS, FIGURE, SUBJECT
 from reticent_collector.http.problems import DETAILS
 
 Schema = dict[str, Any]
@@ -56,7 +56,7 @@ _COLUMNS = {column.name: {**_TYPES[column.type], "description": column.meaning} 
 }
 _WHERE = {name: _COLUMNS[name] for name in (*SUBJECT, "kind")}
 _ESTIMATE = {
-    **{name: column for name, column in _COLUMNS.items() if name not in _WHERE},
+    **{name: column for name, column in _COLUMNS.items() if name not in (*_WHERE, *FIGURE)},
     "consistent": {"type": "boolean", "description": "whether any true value explains the reports"},
 }
 _ROW = _object({"row": _WHOLE, "reports": _WHOLE, "expected": _NUMBER, "p_value": _NUMBER})
@@ -72,9 +72,10 @@ _BALANCE = _object(
 )
 _BUCKET = _object(_ESTIMATE, ["bucket", "value", "lower", "upper"])
 _ROUNDS = {
-    "rounds": {**_WHOLE, "description": "Rounds in the figure"},
+    "rounds": _COLUMNS["rounds"],
     "rounds_missing": {**_WHOLE, "description": "Rounds of the period that are missing"},
 }
+_MEDIAN = {name: _COLUMNS[name] for name in ("median_lower", "median_upper")}
 _CLEAR = {
     "clear": {"type": "boolean", "description": "Whether the interval excludes 0"},
     "words": {**_TEXT, "description": "The change in words"},
@@ -126,7 +127,14 @@ _SCHEMAS: dict[str, Any] = {
             "about": {**_TEXT, "description": "Which devices the figures describe, in a sentence"},
             "estimates": _array(
                 _object(
-                    {**_WHERE, **_ROUNDS, **_ESTIMATE, "balance": _BALANCE, "buckets": _array(_BUCKET)},
+                    {
+                        **_WHERE,
+                        **_ROUNDS,
+                        **_MEDIAN,
+                        **_ESTIMATE,
+                        "balance": _BALANCE,
+                        "buckets": _array(_BUCKET),
+                    },
                     [*_WHERE, *_ROUNDS, "confidence", "reports"],
                 )
             ),

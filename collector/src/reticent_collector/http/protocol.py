@@ -139,6 +139,7 @@ class CollectorProtocol(asyncio.Protocol):
         """The head of the last report, the length with its body, and what was read from it."""
         self.budget = context.strangers
         self.held = 0  # bytes that count in the budget
+        self._complete_since = self.since  # when the last byte of its request came
         self._unread = 0  # bytes on their way to the client when the deadline for reading them began
         self.writable = asyncio.Event()
 
@@ -328,6 +329,7 @@ class CollectorProtocol(asyncio.Protocol):
         """The request is complete; it is answered when all that came with it has been looked at."""
         if self.state is BODY:
             self._enter(ANSWERING)
+            self._complete_since = self.since
 
     # Responses
 
@@ -351,7 +353,7 @@ class CollectorProtocol(asyncio.Protocol):
         """Take reports whose head is byte for byte the one before it."""
         self._request = request
         self.state = COMMITTING
-        self.since = self.loop.time()
+        self.since = self._complete_since = self.loop.time()
         ingest = self._ingest
         if ingest is None or request.admission is None:
             self.answer(ProblemError(503, "unavailable"))
@@ -417,6 +419,10 @@ class CollectorProtocol(asyncio.Protocol):
 
     def end_answer(self, size: int = 0) -> None:
         """The response is written; `size` are bytes of it that are not counted yet."""
+        if self.state is COMMITTING:
+            self.context.figures.reports.add(self.loop.time() - self._complete_since)
+        elif self.state in UNDER_WAY:
+            self.context.figures.other.add(self.loop.time() - self._complete_since)
         if not self.writable.is_set():
             self._enter(ConnectionState.FLUSHING)
             self._unread = self._bytes_on_their_way()

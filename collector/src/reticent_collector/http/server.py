@@ -10,6 +10,8 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import uvloop
@@ -53,16 +55,18 @@ class Server:
         self._app = app
         self._listen: Callable[[], Sequence[socket.socket]] = lambda: listeners or bind(host, port)
         self._tls_files = tls
-        self._tls = tls_context(*tls) if tls is not None else None
         self._on_start = started
         self._most = limits.connections
         self.context = ServerContext(app, limits)
+        self._tls: ssl.SSLContext | None = None
+        self._load_tls()
         self._deadlines = deadline_seconds(limits)
         self.started = False  # whether it ever listened
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._crowd_logged = float("-inf")
         self._connecting: set[asyncio.Task[None]] = set()
+        self._reloading: asyncio.Task[None] | None = None
 
     def run(self, lifeline: int | None = None) -> None:
         """Serve until SIGTERM, SIGINT or `stop`, or until the other end of the pipe `lifeline` is closed."""
@@ -80,16 +84,28 @@ class Server:
             except RuntimeError:  # it has stopped
                 return
 
+    def _reload(self) -> None:
+        """SIGHUP: load the certificate again, and what the application reads from files."""
+        self.reload_tls()
+        reload = getattr(self._app, "reload", None)
+        if reload is not None:
+            self._reloading = asyncio.get_running_loop().create_task(reload())
+
     def reload_tls(self) -> None:
         """Load the certificate and key again, for new connections; invalid files change nothing."""
         if self._tls_files is None:
             return
         try:
-            self._tls = tls_context(*self._tls_files)
+            self._load_tls()
         except (OSError, ValueError) as error:
             log("tls-kept", reason=f"{type(error).__name__}: the new certificate or key is not valid")
         else:
             log("tls-reloaded")
+
+    def _load_tls(self) -> None:
+        if self._tls_files is not None:
+            self._tls = tls_context(*self._tls_files)
+            self.context.figures.certificate_expires = certificate_end(Path(self._tls_files[0]).read_text())
 
     async def serve(self, lifeline: int | None = None) -> None:
         """Start the application, listen, and stop both in order."""
@@ -97,7 +113,7 @@ class Server:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._stopping.set)
-            loop.add_signal_handler(signal.SIGHUP, self.reload_tls)
+            loop.add_signal_handler(signal.SIGHUP, self._reload)
         if lifeline is not None:
             loop.add_reader(lifeline, self._stopping.set)
         wanted, files = self._most, raise_file_limit()
@@ -273,6 +289,46 @@ def tls_context(certificate: str, key: str) -> ssl.SSLContext:
     context.load_cert_chain(certificate, key, password="")  # there is no one to ask for a passphrase
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def certificate_end(pem: str) -> float:
+    """
+    Until when the first certificate of a PEM file is valid, in Unix seconds; 0 when that cannot be read.
+
+    Its outer parts are (RFC 5280): a sequence of the signed part and the signature; in the signed part an optional
+    version, the serial number, the algorithm, the issuer, and the two ends of the validity.
+    """
+    start, end = pem.find(ssl.PEM_HEADER), pem.find(ssl.PEM_FOOTER)
+    try:
+        certificate = ssl.PEM_cert_to_DER_cert(pem[start : end + len(ssl.PEM_FOOTER)])
+        parts = _der_parts(_der_parts(_der_parts(certificate)[0][1])[0][1])
+        without_version = parts[1:] if parts[0][0] == _DER_VERSION else parts
+        tag, text = _der_parts(without_version[3][1])[1]
+        digits = text.decode("ascii")
+        if tag == _DER_SHORT_TIME:  # two digits of the year, from 1950 to 2049
+            digits = ("19" if digits >= "50" else "20") + digits
+        return datetime.strptime(digits, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()
+    except (ValueError, IndexError):
+        return 0.0
+
+
+_DER_VERSION = 0xA0
+_DER_SHORT_TIME = 0x17
+
+
+def _der_parts(data: bytes) -> list[tuple[int, bytes]]:
+    """The elements of an ASN.1 sequence in DER, each with its tag."""
+    parts = []
+    while data:
+        tag, length, start = data[0], data[1], 2
+        if length & 0x80:
+            start += length & 0x7F
+            length = int.from_bytes(data[2:start])
+        if start + length > len(data):
+            raise ValueError("the certificate is cut off")
+        parts.append((tag, data[start : start + length]))
+        data = data[start + length :]
+    return parts
 
 
 def raise_file_limit() -> int:

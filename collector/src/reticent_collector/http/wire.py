@@ -77,7 +77,17 @@ class Wire:
     decode = staticmethod(msgspec.json.Decoder(WireReport).decode)
 
     def __init__(self, plans: Iterable[Plan], skew: float = 300.0) -> None:
-        self._plans = {(plan.name, plan.version): _PlanDecoder(plan, skew) for plan in plans}
+        self._skew = skew
+        self._plans: dict[tuple[str, int], _PlanDecoder] = {}
+        self.set_plans(plans)
+
+    def set_plans(self, plans: Iterable[Plan]) -> None:
+        """Decode reports on these plans from now on; from any thread."""
+        self._plans = {
+            (plan.name, plan.version): self._plans.get((plan.name, plan.version))
+            or _PlanDecoder(plan, self._skew)
+            for plan in plans
+        }
         self._by_start = {decoder.start: decoder for decoder in self._plans.values()}
         self._names = {name for name, _ in self._plans}
 

@@ -7,6 +7,7 @@ can fork at any time. A worker that dies is restarted; clients meanwhile wait in
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import select
@@ -16,7 +17,6 @@ import socket
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +29,8 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 30.0  # seconds before a restart; doubled each time the worker ended soon
 STEADY_SECONDS = 10.0  # of serving, after which earlier failures no longer count
 FORK_PAUSE = 1.0  # seconds before another attempt when the system makes no process
+FOLDER = "reticent-workers-"
+LOCK = "lock"  # a file in it that the supervisor and its workers hold
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 
@@ -101,7 +103,10 @@ class Supervisor:
 
     def run(self) -> int:
         """Run until a signal ends it; returns the exit code."""
-        self._folder = Path(tempfile.mkdtemp(prefix="reticent-workers-"))
+        remove_left_folders()
+        self._folder = Path(tempfile.mkdtemp(prefix=FOLDER))
+        lock = os.open(self._folder / LOCK, os.O_CREAT | os.O_RDWR, 0o600)  # the workers inherit it
+        fcntl.flock(lock, fcntl.LOCK_EX)
         self._lifeline = os.pipe()
         self._woken, self._wake = socket.socketpair()
         for end in (self._woken, self._wake):
@@ -121,6 +126,7 @@ class Supervisor:
             for pipe_end in self._lifeline:
                 os.close(pipe_end)
             shutil.rmtree(self._folder, ignore_errors=True)
+            os.close(lock)
         return self._code
 
     def _step(self) -> bool:
@@ -214,7 +220,7 @@ class Supervisor:
             except SystemExit as end:
                 code = end.code if isinstance(end.code, int) else 1
             except BaseException:
-                traceback.print_exc()
+                sys.excepthook(*sys.exc_info())  # prints a traceback, or logs
             finally:
                 _flush()
                 os._exit(code)  # what comes after the supervisor's own call is not the worker's
@@ -239,6 +245,22 @@ class Supervisor:
         for child in self._children:
             if child.told >= 0:
                 os.close(child.told)
+
+
+def remove_left_folders() -> None:
+    """Remove the folders of supervisors that were killed: those that no process has locked."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        try:
+            lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:  # another user's, or one that is being made
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:  # in use
+            continue
+        finally:
+            os.close(lock)
 
 
 def _flush() -> None:

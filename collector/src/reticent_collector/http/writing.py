@@ -94,6 +94,7 @@ class Committer:
         self._is_answering = False  # whether the callbacks of the last commit are still to run
         self._stopping = False
         self._failing_since: float | None = None
+        self.failed_at: float | None = None  # when the last commit failed; None if it did not
         self.is_gone = False  # whether the store is not where it was: nothing is acknowledged any more
         self.tally = CommitTotals()
         self.latencies: deque[float] = deque(maxlen=LATENCIES)
@@ -161,6 +162,7 @@ class Committer:
             if isinstance(error, StoreError):
                 failure = error
             self.tally.failed_commits += 1
+            self.failed_at = time.monotonic()
             if self._failing_since is None:  # one line for an outage, not one for each commit
                 self._failing_since = time.monotonic()
                 log("commits-fail", reason=str(failure))
@@ -169,6 +171,7 @@ class Committer:
                 log("store-gone", reason=str(failure))
             self._answer(group, failure)
             return
+        self.failed_at = None
         if self._failing_since is not None:
             log("commits-work", after_seconds=round(time.monotonic() - self._failing_since, 1))
             self._failing_since = None

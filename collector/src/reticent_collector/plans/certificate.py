@@ -31,7 +31,8 @@ from typing import Any
 from reticent.device.answers import answer
 from reticent.errors import ReticentError
 from reticent.mechanisms import COHORTS, MECHANISMS, SCALE, Flip, Mechanism, whole_if_possible
-from reticent.plan import Answers, Metric, Plan, PrivacyCard, privacy_card
+from reticent.plan import Answers, Metric, Plan
+from reticent.plan.card import PrivacyCard, privacy_card
 from reticent.privacy import joint_limit_prices, loss_of_window
 from reticent_collector.plans.certified import CERTIFIED
 
@@ -142,8 +143,10 @@ class _Writer:
         self._sum_over_metrics()
 
     def _metric(self, metric: Metric) -> None:
-        mechanism, name = metric.mechanism, _name(metric.name)
-        figures, sampled = self.card.metrics[metric.name], self.plan.answers.sampled
+        mechanism = metric.mechanism
+        name = _name(metric.name)
+        figures = self.card.metrics[metric.name]
+        sampled = self.plan.answers.sampled
         key = (*map(str, mechanism.parameters), metric.flip.threshold)
         if key in self._first_of:  # twenty counters alike need one certificate
             first = self._first_of[key]
@@ -202,7 +205,9 @@ class _Writer:
 
     def _thresholds(self, metric: Metric, name: str) -> None:
         """A mean has the thresholds of the model, a histogram two; the flip is gamma rounded up."""
-        mechanism, gamma, turned = metric.mechanism, metric.flip.probability, metric.flip.threshold
+        mechanism = metric.mechanism
+        gamma = metric.flip.probability
+        turned = metric.flip.threshold
         low = mechanism.response.low
         if mechanism.grid is not None:
             points = _listed(_in_units(mechanism.points, _unit([mechanism.points])))
@@ -256,7 +261,8 @@ class _Writer:
     def _group(self, group: str) -> None:
         members, limit = self._members(group)
         counters, scaled, unit = _counters(members, limit)
-        figures, hints = self.card.groups[group], []
+        figures = self.card.groups[group]
+        hints = []
         for rounds in ("one", "all"):
             hints.append(_joint_hints(members, limit, unit, rounds))
         name = _name(group)
@@ -411,7 +417,9 @@ class _Writer:
                 costs.append(Fraction(loss_of_window([], [(mechanisms, limit)], size)))
             blocks.append(f"Alike {counters[0]} {len(members)} {scaled} {_listed(map(_rational, costs))}")
         loss = Fraction(plan.round_loss)
-        window, asked, length = _rational(loss), plan.asked, plan.answers.window
+        window = _rational(loss)
+        asked = plan.asked
+        length = plan.answers.window
         smaller = _rational(loss * (1 - Fraction(1, 10**15)))
         self.lines += [
             f"Definition blocks : list asked_block := {_listed(blocks)}.",
@@ -440,7 +448,8 @@ class _Words:
         def word(threshold: int) -> int:
             return source.choice([threshold, max(threshold - 1, 0), source.randrange(SCALE)]) % SCALE
 
-        self.alpha_word, self.cohort_byte = word(0), cohort
+        self.alpha_word = word(0)
+        self.cohort_byte = cohort
         self.memos = [
             [word(one) for one in mechanism.thresholds(c, cohort)] for c in range(mechanism.classes)
         ]
@@ -478,7 +487,8 @@ class _Words:
 def _history(metric: Metric, number: int, words: _Words) -> tuple[list[Any], list[Any]]:
     """Values as a program gives them, and as buckets or grids know them; alpha on a value's own boundary."""
     source = random.Random(number)  # noqa: S311
-    mechanism, top = metric.mechanism, int(metric.max_value)
+    mechanism = metric.mechanism
+    top = int(metric.max_value)
     if metric.labels:
         labels = [source.choice([*metric.labels, None]) for _ in range(_SIZE)]
         return labels, [None if label is None else metric.labels.index(label) for label in labels]
@@ -512,7 +522,8 @@ def _pattern_hints(mechanism: Mechanism) -> tuple[list[Fraction], list[tuple[Fra
     """Of a mean: the odds of each cell, or prices of the heaviest matching where the grid is uneven."""
     if mechanism.grid is None:
         return [], []
-    thresholds, points = _table(mechanism, 0)[0], mechanism.points
+    thresholds = _table(mechanism, 0)[0]
+    points = mechanism.points
     if all(left + right == points[-1] for left, right in zip(points, reversed(points), strict=True)):
         return [_log_above(max(one, SCALE - one), min(one, SCALE - one)) for one in thresholds], []
     return [], _matching_prices(thresholds)
@@ -546,7 +557,8 @@ def _heaviest(weight: list[list[int]]) -> list[int]:
     partner = list(range(size))
     while True:
         gain = [[weight[u][partner[v]] - weight[u][partner[u]] for v in range(size)] for u in range(size)]
-        best, before = [0] * size, [-1] * size
+        best = [0] * size
+        before = [-1] * size
         last = -1
         for _ in range(size):
             last = -1
@@ -605,10 +617,12 @@ def _gain(
     low: Fraction, top: Fraction, cap: Fraction, of_ones: Fraction, of_zeros: Fraction
 ) -> tuple[Fraction, Fraction]:
     """The most that a counter gains above the prices, and where the tangent touches, as a part of its range."""
-    growth, price = (1 - 2 * low) / low, of_ones * top
+    growth = (1 - 2 * low) / low
+    price = of_ones * top
     touching = cap if not price or not growth else min(max(1 / price - 1 / growth, Fraction(0)), cap)
     tangent = Fraction(int(touching * _UNIT), _UNIT)
-    left, right = 1 - price * tangent, 1 + price * (cap - tangent)
+    left = 1 - price * tangent
+    right = 1 + price * (cap - tangent)
     needed = [
         _log_above(left.denominator, left.numerator) - price * tangent,
         _log_of(1 + growth * cap) - _log_of(right) - price * tangent,

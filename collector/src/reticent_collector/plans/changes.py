@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from reticent.plan.card import PrivacyCard, duration, privacy_card
+from reticent.plan.metric import Metric
 from reticent.plan.plan import Plan
 from reticent.privacy import compose
 
@@ -108,31 +109,40 @@ def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard
     for name in sorted(before.by_name.keys() - after.by_name.keys()):
         yield PlanChange(f"metrics.{name}", "is no longer asked; what was lost stays lost")
     for metric in after.metrics:
-        where, old = f"metrics.{metric.name}", before.by_name.get(metric.name)
+        where = f"metrics.{metric.name}"
+        old = before.by_name.get(metric.name)
         now = cards[1].metrics[metric.name]
         redrawn, loss = ((), 0.0) if is_another_plan or sampled else ((metric.name,), now.lifetime)
         if old is None:
             yield PlanChange(where, "is new", redrawn, loss)
             continue
         figures = {} if sampled else _figures(cards[0].metrics[old.name], now)
-        if sampled and old.digest != metric.digest:
-            yield PlanChange(where, "has other privacy parameters: another loss per window")
-        elif replace(old, joint_limit=None).digest != replace(metric, joint_limit=None).digest:
-            other = "labels" if old.labels != metric.labels else "privacy parameters"
-            yield PlanChange(where, f"has other {other}: its answers are drawn again", redrawn, loss, figures)
-        elif old.joint_limit != metric.joint_limit:
-            message = (
-                "shares another joint limit, so values are rounded otherwise: its answers are drawn again"
-            )
-            yield PlanChange(where, message, redrawn, loss)
-        elif before.answers.sampled and not sampled:
-            yield PlanChange(where, "is remembered from now on: its answers are drawn again", redrawn, loss)
+        if sampled:
+            if old.digest != metric.digest:
+                yield PlanChange(where, "has other privacy parameters: another loss per window")
+        elif why := _why_redrawn(old, metric, was_sampled=before.answers.sampled):
+            shown = figures if _has_other_parameters(old, metric) else {}
+            yield PlanChange(where, f"{why}: its answers are drawn again", redrawn, loss, shown)
         if old.flip != metric.flip:
             message = f"{old.flip.probability} → {metric.flip.probability}: the same remembered answers"
             if not metric.flip.probability:
                 message += ", and nothing hides a change any more: the round of a change shows"
             yield PlanChange(f"{where}.flip", message, figures=figures)
         yield from _words(where, old, metric, "kind", "pick", "unit", "description")
+
+
+def _has_other_parameters(old: Metric, new: Metric) -> bool:
+    """Whether labels or privacy parameters differ, apart from a joint limit."""
+    return replace(old, joint_limit=None).digest != replace(new, joint_limit=None).digest
+
+
+def _why_redrawn(old: Metric, new: Metric, was_sampled: bool) -> str:
+    """Why a remembered answer is drawn again; empty where it is not."""
+    if _has_other_parameters(old, new):
+        return f"has other {'labels' if old.labels != new.labels else 'privacy parameters'}"
+    if old.joint_limit != new.joint_limit:
+        return "shares another joint limit, so values are rounded otherwise"
+    return "is remembered from now on" if was_sampled else ""
 
 
 def _figures(before: object, after: object) -> dict[str, tuple[float, float]]:

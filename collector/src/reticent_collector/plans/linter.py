@@ -97,7 +97,8 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
 def lint(plan: Plan, today: date | None = None, devices: int = FLEET) -> list[Problem]:
     """Every warning about a plan that `devices` devices answer, in plan order."""
     tags = prod(len(segment.tags) for segment in plan.segments)
-    seen, sampled = plan_tracking(plan, devices), plan.answers.sampled
+    seen = plan_tracking(plan, devices)
+    sampled = plan.answers.sampled
     # All reports at once: at most 1.15 times as many were ever found as one by one.
     matched = min(1.25 * seen.many_rounds, seen.together)
     figures = {"plan": plan, "tags": tags, "matched": share(seen.many_rounds), "devices": devices}
@@ -114,7 +115,9 @@ def lint(plan: Plan, today: date | None = None, devices: int = FLEET) -> list[Pr
     problems += _warnings("segments", {"many-segments": tags > MANY_TAGS}, figures)
     problems += _warnings("plan", {"tracking": matched > TRACKABLE}, figures)
     for metric in plan.metrics:
-        place, mechanism, kind = f"metrics.{metric.name}", metric.mechanism, metric.kind
+        place = f"metrics.{metric.name}"
+        mechanism = metric.mechanism
+        kind = metric.kind
         of_metric = {
             "unit": not metric.unit and kind in ("mean", "histogram"),
             "zeros": kind == "histogram" and not metric.absent and bool(_MEASURED.fullmatch(metric.unit)),
@@ -152,16 +155,21 @@ def _warnings(
 
 def lint_succession(previous: Plan, plan: Plan) -> list[Problem]:
     """Problems where `plan` follows `previous`: parameters must not change under one version."""
-    key, message, hint = "", "", ""
+    key = ""
+    message = ""
+    hint = ""
     if plan.name != previous.name:
-        key, message = "name", f'expected "{previous.name}", the name of the earlier plan.'
+        key = "name"
+        message = f'expected "{previous.name}", the name of the earlier plan.'
     elif plan.round_seconds != previous.round_seconds:
         key = "round"
         message = f"expected {previous.round_seconds} seconds, the length of the earlier plan's rounds."
         hint = "rounds are numbered by their length; give a plan with other rounds another name"
     elif plan.version < previous.version:
-        key, message = "version", f"expected at least {previous.version}, got {plan.version}."
+        key = "version"
+        message = f"expected at least {previous.version}, got {plan.version}."
     elif plan.version == previous.version and plan.fingerprint != previous.fingerprint:
-        key, message = "version", f"what is asked has changed, but the version is still {plan.version}."
+        key = "version"
+        message = f"what is asked has changed, but the version is still {plan.version}."
         hint = "devices refuse changed parameters under a version they hold; raise the version"
     return [Problem(f"plan.{key}", "succession", message, hint)] if key else []

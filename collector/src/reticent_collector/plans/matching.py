@@ -115,7 +115,8 @@ def _entropy(chance: float) -> float:
 
 def _most_found(alike: float, nats: float) -> float:
     """The largest number X up to `alike` that is 1 at most, or has X ln X - X + 1 ≤ alike · nats."""
-    found, too_many = 1.0, alike
+    found = 1.0
+    too_many = alike
     if alike * math.log(alike) - alike + 1 <= alike * nats:
         return alike
     while too_many - found > 1e-12 * too_many:
@@ -130,7 +131,9 @@ def _most_found(alike: float, nats: float) -> float:
 def _right(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> float:
     outcomes = []
     for disagreeing in product(*(range(bits + 1) for bits in noisy_bits.values())):
-        weight, own, other = 0.0, 0.0, -math.log(cells)
+        weight = 0.0
+        own = 0.0
+        other = -math.log(cells)
         for (rate, bits), count in zip(noisy_bits.items(), disagreeing, strict=True):
             chance = float(rate)
             ways = math.lgamma(bits + 1) - math.lgamma(count + 1) - math.lgamma(bits - count + 1)

@@ -16,7 +16,8 @@ from typing import Any
 from reticent.errors import ParameterError
 from reticent.plan import Metric, Plan
 from reticent_collector.counts import Counts
-from reticent_collector.estimates import average, difference, shares_of_rows
+from reticent_collector.estimates import average, difference
+from reticent_collector.estimates.cohort_balance import shares_of_rows
 from reticent_collector.results.cache import LruCache
 from reticent_collector.results.periods import (
     Period,
@@ -28,11 +29,13 @@ from reticent_collector.results.periods import (
     usual_every,
 )
 from reticent_collector.results.result import Change, Estimates, Result, Withheld, reason_of
+from reticent_collector.results.rows import Asked, in_table, key_of, read_figures, tags_asked
 from reticent_collector.results.selection import Selection
 from reticent_collector.stores import (
     FEW,
     CountsByTags,
     DamagedError,
+    PeriodKey,
     RoundInfo,
     RoundKey,
     Store,
@@ -41,6 +44,7 @@ from reticent_collector.stores import (
 )
 
 MOST_ROWS_CACHED = 2_000_000  # rows of the counts of sealed rounds in memory, some 70 bytes each
+MOST_NUMBERS_CACHED = 100_000  # of sealed figures that are not in the table, about a kilobyte each
 SETTLED_SECONDS = 60  # after the last round of a period closes, so that what was accepted in time is stored
 MOST_ROUNDS_READ = 10_000  # rounds that a bounded answer is made of at most, unless one period has more
 
@@ -55,6 +59,8 @@ class Results:
         self._store = store
         self.clock = clock
         self._counts: LruCache[CountsByTags] = LruCache(MOST_ROWS_CACHED)
+        self._computed: LruCache[tuple[Result | Withheld, ...]] = LruCache(MOST_NUMBERS_CACHED)
+        self._changes: LruCache[tuple[Change, ...]] = LruCache(MOST_NUMBERS_CACHED)
 
     def plans(self) -> dict[str, Plan]:
         """The newest version of each plan, by name."""
@@ -156,13 +162,34 @@ class Results:
         Periods without reports have no estimate. An answer of several periods with more numbers than `most` of
         the selection, or made of more than `MOST_ROUNDS_READ` rounds, is refused before anything is computed.
         """
-        asked = self._asked(selection)
+        asked = [(self._shown(period), metrics) for period, metrics in self._asked(selection)]
+        return Estimates(self._figures(asked, selection))
+
+    def _figures(self, asked: Sequence[Asked], selection: Selection) -> Iterator[Result | Withheld]:
+        """The figures of periods: those in the table of results from there, others from the counts."""
+        table = self._store.table
+        written: dict[PeriodKey, list[Result | Withheld]] = {}
+        if table is not None and in_table(selection):
+            written = dict(read_figures(table, asked, selection))
         if selection.metric is not None:
-            self.read_ahead([period for period, _ in asked], selection.metric)
-        figures: list[Result | Withheld] = []
+            unwritten = [period for period, _ in asked if key_of(period) not in written]
+            self.read_ahead(unwritten, selection.metric)
         for period, metrics in asked:
-            figures += self.figures(self._shown(period), metrics, selection)
-        return Estimates(figures)
+            figures = written.get(key_of(period))
+            yield from self._remembered(period, metrics, selection) if figures is None else figures
+
+    def _remembered(
+        self, period: Period, metrics: Sequence[Metric], selection: Selection
+    ) -> Sequence[Result | Withheld]:
+        """The figures of a period from its counts; cached once it is sealed."""
+        key = (_cache_key(period), *_asked_key(metrics, selection))
+        known = self._computed.get(key)
+        if known is None:
+            known = tuple(self.computed(period, metrics, selection))
+            if period.state == "sealed" and self.is_readable(period, metrics):
+                numbers = sum(metric.mechanism.intervals for metric in metrics)
+                self._computed.put(key, known, 1 + numbers * len(tags_asked(period.plan, selection)))
+        return known
 
     def changes(self, selection: Selection) -> list[Change]:
         """
@@ -179,14 +206,22 @@ class Results:
             earlier = followed_by.get((period.plan.version, period.first))
             if earlier is None:
                 continue
-            for one in (period, earlier):
-                if (one.plan.version, one.first) not in known:
-                    final = replace(one, rounds=tuple(info for info in one.rounds if info.state == "sealed"))
-                    readable, parts = self._parts(final, metrics, selection)
-                    known[one.plan.version, one.first] = self._shown(readable), parts
-            after = known[period.plan.version, period.first]
-            before = known[period.plan.version, earlier.first]
-            changes += _compared(after, before, selection)
+            key = (_cache_key(period), _cache_key(earlier), *_asked_key(metrics, selection))
+            compared = self._changes.get(key)
+            if compared is None:
+                for one in (period, earlier):
+                    if (one.plan.version, one.first) not in known:
+                        final = replace(
+                            one, rounds=tuple(info for info in one.rounds if info.state == "sealed")
+                        )
+                        readable, parts = self._parts(final, metrics, selection)
+                        known[one.plan.version, one.first] = self._shown(readable), parts
+                after = known[period.plan.version, period.first]
+                before = known[period.plan.version, earlier.first]
+                compared = tuple(_compared(after, before, selection))
+                if {after[0].state, before[0].state} == {"sealed"}:
+                    self._changes.put(key, compared, 1 + sum(len(change.numbers) for change in compared))
+            changes += compared
         return changes
 
     def _asked(self, selection: Selection) -> list[tuple[Period, list[Metric]]]:
@@ -233,36 +268,43 @@ class Results:
 
     def results(self, period: Period, metrics: Sequence[Metric], selection: Selection) -> list[Result]:
         """The estimates of some metrics in one period; none when it is damaged."""
-        return Estimates(self.figures(period, metrics, selection))
+        return Estimates(self._figures([(period, metrics)], selection))
 
-    def figures(
+    def with_counts(self, result: Result) -> Result:
+        """A figure with its counts, which one from the table of results does not have."""
+        if result.by_round:
+            return result
+        metric = result.metric
+        selection = Selection(result.plan, segment=result.segment, confidence=result.estimate.confidence)
+        period, parts = self._parts(result.period, [metric], selection)
+        by_round = dict(sorted(parts.get((metric.name, ""), {}).items()))
+        if period.state == result.state and len(by_round) == result.rounds:
+            return replace(result, by_round=by_round)
+        computed = self.computed(result.period, [metric], selection)  # it was damaged or pruned meanwhile
+        return next((figure for figure in computed if isinstance(figure, Result)), result)
+
+    def computed(
         self, period: Period, metrics: Sequence[Metric], selection: Selection
     ) -> Iterator[Result | Withheld]:
         """
-        The estimates of some metrics in one period, and the withheld figures.
+        The estimates of some metrics in one period, and the withheld figures, from the counts.
 
         Of the selection only its segment, tags and confidence matter here.
         """
         plan = period.plan
-        by = selection.by
         period, parts = self._parts(period, metrics, selection)
-        tags_of = {segment.name: (*segment.tags, FEW) for segment in plan.segments}
-        listed: Iterable[str] = [""]
-        if by:
-            listed = [tag for tag in tags_of[by] if selection.segment.get(by, tag) == tag]
         readable = period.state != "damaged"
         sealed = {info.key.round for info in period.rounds if info.state == "sealed"}
         for metric in metrics:
-            for tag in listed:
-                tags = selection.tags(tag)
+            for tag, tags in tags_asked(plan, selection).items():
                 by_round = dict(sorted(parts.get((metric.name, tag), {}).items()))
                 # An open round may have only a few reports yet, and the round with the fewest determines the
                 # interval of an average. The counts of a window of sampled answers simply add up.
                 if not plan.answers.sampled and not sealed.isdisjoint(by_round):
                     by_round = {number: counts for number, counts in by_round.items() if number in sealed}
                 if by_round:
-                    figure = average(metric, by_round, selection.confidence, plan)
-                    yield Result(period, metric, tags, by_round, figure)
+                    estimate = average(metric, by_round, selection.confidence, plan)
+                    yield Result.of_counts(period, metric, tags, estimate, by_round)
                 elif readable and tag != FEW and plan.min_reports > 1:
                     yield Withheld(period, metric, tags)
 
@@ -355,6 +397,17 @@ def _state(info: RoundInfo) -> PeriodState:
     return "sealed" if info.state == "sealed" else "open"
 
 
+def _cache_key(period: Period) -> tuple[object, ...]:
+    """A period in a cache: another state, round or report makes another key."""
+    return key_of(period), period.state, len(period.rounds), period.reports
+
+
+def _asked_key(metrics: Sequence[Metric], selection: Selection) -> tuple[object, ...]:
+    """What is asked for of a period, in a cache."""
+    tags = tuple(sorted(selection.segment.items()))
+    return tuple(metric.name for metric in metrics), tags, selection.by, selection.confidence
+
+
 def _compared(
     after: tuple[Period, Parts], before: tuple[Period, Parts], selection: Selection
 ) -> Iterator[Change]:
@@ -375,8 +428,8 @@ def _compared(
         new = average(metric, of_later, confidence, period.plan)
         old = average(metric, of_earlier, confidence, period.plan)
         yield Change(
-            Result(period, metric, tags, of_later, new),
-            Result(earlier, metric, tags, of_earlier, old),
+            Result(period, metric, tags, new, len(of_later), by_round=of_later),
+            Result(earlier, metric, tags, old, len(of_earlier), by_round=of_earlier),
             difference(metric, of_later, of_earlier, confidence, period.plan),
         )
 

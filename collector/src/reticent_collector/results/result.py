@@ -13,7 +13,7 @@ clear in at least 95 of 100 cases.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -21,16 +21,11 @@ from typing import Any
 from reticent.plan import Metric, Plan
 from reticent_collector.columns import time_text
 from reticent_collector.counts import ABOUT, Counts
-from reticent_collector.estimates import (
-    Balance,
-    CumulativeEstimate,
-    Estimate,
-    HistogramEstimate,
-    Unit,
-    balance,
-    cumulative,
-)
+from reticent_collector.estimates import Estimate, HistogramEstimate, cumulative
+from reticent_collector.estimates.cohort_balance import Balance, balance
+from reticent_collector.estimates.distribution import CumulativeEstimate, Quantile
 from reticent_collector.estimates.table import subject_row
+from reticent_collector.figures import Unit
 from reticent_collector.results.periods import Every, Period, PeriodState
 
 
@@ -91,10 +86,33 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Result(Subject):
-    """The estimate of one metric in one period and segment."""
+    """The estimate of one metric in one period and segment: a figure of the table of results, or one like it."""
 
-    by_round: Mapping[int, Counts]  #: the counts that it is made of, by round
     estimate: Estimate | HistogramEstimate
+    rounds: int  #: that it is made of
+    median: Quantile | None = None  #: of a histogram
+    balance: Balance | None = None
+    """The reports of each row against chance; None for several rounds with memoization, where rows repeat."""
+    by_round: Mapping[int, Counts] = field(default_factory=dict)
+    """The counts that it is made of, by round; none where it was read from the table: see `Results.with_counts`."""
+
+    @classmethod
+    def of_counts(
+        cls,
+        period: Period,
+        metric: Metric,
+        segment: Mapping[str, str],
+        estimate: Estimate | HistogramEstimate,
+        by_round: Mapping[int, Counts],
+    ) -> Result:
+        """All that is said of a figure, from its counts."""
+        result = cls(period, metric, segment, estimate, len(by_round), by_round=by_round)
+        has_balance = len(by_round) == 1 or period.plan.answers.sampled
+        return replace(
+            result,
+            median=result.cumulative.quantile(0.5) if metric.kind == "histogram" else None,
+            balance=balance(metric, result.counts) if has_balance else None,
+        )
 
     @property
     def counts(self) -> Counts:
@@ -104,31 +122,42 @@ class Result(Subject):
     @property
     def rounds_missing(self) -> int:
         """Rounds of the period that are not in it: without enough reports, or not over yet."""
-        return self.period.possible_rounds - len(self.by_round)
+        return self.period.possible_rounds - self.rounds
 
     @property
     def cumulative(self) -> CumulativeEstimate:
-        """The cumulative histogram, for quantiles; only for histograms."""
+        """The cumulative histogram, for quantiles; only for histograms, and with counts."""
         return cumulative(
             self.metric, self.by_round, self.estimate.confidence, self.period.plan, self.estimate
         )
 
+    # The columns `FIGURE` of tables
+
     @property
-    def balance(self) -> Balance | None:
-        """The reports of each row against chance; None for several rounds with memoization, where rows repeat."""
-        if len(self.by_round) > 1 and not self.period.plan.answers.sampled:
-            return None
-        return balance(self.metric, self.counts)
+    def median_lower(self) -> float | None:
+        """The lower end of the median's interval."""
+        return self.median.lower if self.median else None
+
+    @property
+    def median_upper(self) -> float | None:
+        """The upper end of the median's interval."""
+        return self.median.upper if self.median else None
+
+    @property
+    def cohort_p_value(self) -> float | None:
+        """The probability that honest devices answer the rows of a histogram as unevenly."""
+        return self.balance.p_value if self.balance else None
 
     def to_dict(self) -> dict[str, Any]:
         """The answer of `GET /v1/estimates`."""
-        against_chance = self.balance
+        median = {"median_lower": self.median_lower, "median_upper": self.median_upper} if self.median else {}
         return {
             **Subject.to_dict(self),
-            "rounds": len(self.by_round),
+            "rounds": self.rounds,
             "rounds_missing": self.rounds_missing,
+            **median,
             **self.estimate.to_dict(),
-            **({"balance": against_chance.to_dict()} if against_chance else {}),
+            **({"balance": self.balance.to_dict()} if self.balance else {}),
         }
 
 
@@ -189,7 +218,7 @@ class Estimates(list[Result]):
 class Change:
     """How a metric changed from one period to the next, in one segment."""
 
-    after: Result  #: the later period; `by_round` has the rounds that are compared
+    after: Result  #: the later period, of the rounds that are compared
     before: Result
     estimate: (
         Estimate | HistogramEstimate
@@ -220,7 +249,7 @@ class Change:
     @property
     def part(self) -> str:
         """How many rounds are compared, unless it is all of them."""
-        compared, possible = len(self.after.by_round), self.after.period.possible_rounds
+        compared, possible = self.after.rounds, self.after.period.possible_rounds
         return f"{compared:,} of {possible:,} rounds compared" if compared < possible else ""
 
     @property
@@ -250,7 +279,7 @@ class Change:
             **plain,
             "clear": self.clear,
             "words": self.words,
-            "rounds": len(self.after.by_round),
+            "rounds": self.after.rounds,
             "rounds_missing": self.after.rounds_missing,
         }
 

@@ -25,10 +25,9 @@ from reticent_collector.estimates.table import table_rows
 from reticent_collector.results.periods import EVERY, Period
 from reticent_collector.results.reader import Results
 from reticent_collector.results.result import Result
+from reticent_collector.results.rows import CONFIDENCE, key_of
 from reticent_collector.results.selection import Selection
 from reticent_collector.stores import PeriodKey, ResultsTable, RoundKey, Store
-
-CONFIDENCE = 0.95
 
 
 def write_results(
@@ -42,8 +41,9 @@ def write_results(
     """
     Write the figures of every finished period that is not in the table yet; returns how many periods.
 
-    Shorter periods come first. `rebuild` removes and writes all of them again, one after the other. The pass ends
-    when `stop()` is true before a period; `progress(done, total)` is called before each.
+    The newest come first, and of those that end together the shorter ones. `rebuild` removes and writes all of them
+    again, one after the other. The pass ends when `stop()` is true before a period; `progress(done, total)` is called
+    before each.
     """
     table = store.table
     if table is None:
@@ -68,7 +68,7 @@ def write_results(
 
 
 def _unwritten(results: Results, table: ResultsTable, rebuild: bool) -> dict[PeriodKey, Period]:
-    """The periods to write; with `rebuild` all of them, after periods that are no longer final were dropped."""
+    """The periods to write, newest first; with `rebuild` all, after those that are no longer final were dropped."""
     periods: dict[PeriodKey, Period] = {}
     for plan in results.plans():
         finished = dict(_finished(results, plan))
@@ -77,7 +77,7 @@ def _unwritten(results: Results, table: ResultsTable, rebuild: bool) -> dict[Per
             if not _is_damaged(results, key):  # else it could not be written again
                 table.drop_results(key)
         periods |= {key: period for key, period in finished.items() if rebuild or key not in written}
-    return periods
+    return dict(sorted(periods.items(), key=lambda item: (-item[0].end, -item[0].start)))
 
 
 def _drop_overtaken(store: Store, table: ResultsTable, done: Mapping[PeriodKey, Period]) -> None:
@@ -114,14 +114,13 @@ def problems(store: Store, clock: Callable[[], float] = time.time) -> Iterator[s
 
 
 def _finished(results: Results, plan: str) -> Iterator[tuple[PeriodKey, Period]]:
-    """The periods of a plan that are final, oldest first, rounds before days."""
+    """The periods of a plan that are final."""
     for every in EVERY:
         with suppress(ParameterError):  # the plan has no such periods
-            for period in reversed(results.periods(Selection(plan, every=every))):
+            for period in results.periods(Selection(plan, every=every)):
                 # A version whose rounds are longer than a day has rounds in place of days.
                 if period.state == "sealed" and period.every == every:
-                    version = period.plan.version
-                    yield PeriodKey(plan, version, every, period.start, period.end), period
+                    yield key_of(period), period
 
 
 def _is_damaged(results: Results, key: PeriodKey) -> bool:
@@ -137,7 +136,7 @@ def _rows(results: Results, period: Period) -> Iterator[dict[str, Any]]:
     """The rows of a period: the whole fleet, then each segment's tags."""
     for by in (None, *(segment.name for segment in period.plan.segments)):
         selection = Selection(period.plan.name, by=by, confidence=CONFIDENCE)
-        figures = results.figures(period, period.plan.metrics, selection)
+        figures = results.computed(period, period.plan.metrics, selection)
         yield from table_rows(figure for figure in figures if isinstance(figure, Result))
 
 

@@ -90,10 +90,7 @@ __all__ = [
 _LAKES = ("lake:///", "lake+", "s3://", "s3a://", "gs://", "gcs://", "abfs://", "abfss://", "az://")
 """Object stores need no `lake+` before their address: no other store is in one."""
 
-__getattr__ = imported_when_used(
-    "reticent_collector.stores",
-    {"sqlite": "SqliteBackend", "postgres": "PostgresBackend"},
-)
+__getattr__ = imported_when_used("reticent_collector.stores", "sqlite", "postgres")
 """A backend's libraries are imported with it."""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 from reticent.errors import ParameterError, PlanError, StoreError
 from reticent.plan import Plan
@@ -161,6 +161,16 @@ class ResultsTable(Protocol):
 
     def drop_results(self, period: PeriodKey) -> None:
         """Remove the rows of a period; it is no longer `written`."""
+
+    def written_rows(
+        self, periods: Sequence[PeriodKey], metrics: Sequence[str], segments: Sequence[str]
+    ) -> dict[PeriodKey, list[dict[str, Any]]]:
+        """
+        The rows of some metrics and segments in those of the periods that are `written`, the buckets in order.
+
+        A row has its metric, its segment and the columns `FIGURE` and `NUMBER` of `reticent_collector.columns`. The
+        rows of a period are those of one moment at which it was written.
+        """
 
 
 class Backend(Protocol):

@@ -20,7 +20,30 @@ if TYPE_CHECKING:
 
 Migration = Callable[["SqlTables", Transaction], None]
 
-MIGRATIONS: dict[int, Migration] = {}
+
+def _add_columns_of_figures(database: SqlTables, transaction: Transaction) -> None:
+    """
+    Columns of `results` about whole figures: rounds, median, cohorts.
+
+    They are empty in the rows that exist, and readers compute such figures from the counts, as they did before;
+    `reticent store results --rebuild` fills them.
+    """
+    views = {
+        "daily": "SELECT * FROM results WHERE every = 'day'",
+        "weekly": "SELECT * FROM results WHERE every = 'week'",
+        "latest": "SELECT results.* FROM results JOIN (SELECT plan, metric, every, max(start_time) AS start_time"
+        " FROM results GROUP BY 1, 2, 3) AS newest USING (plan, metric, every, start_time)",
+    }
+    for view in views:  # in PostgreSQL a view has the columns that were there when it was made
+        transaction.execute(f"DROP VIEW {view}")
+    transaction.execute("ALTER TABLE results ADD COLUMN rounds BIGINT")
+    for name in ("median_lower", "median_upper", "cohort_p_value"):
+        transaction.execute(f"ALTER TABLE results ADD COLUMN {name} DOUBLE PRECISION")
+    for view, query in views.items():
+        transaction.execute(f"CREATE VIEW {view} AS {query}")
+
+
+MIGRATIONS: dict[int, Migration] = {3: _add_columns_of_figures}
 """By the schema number that a step starts from; it ends at the next one. A step never changes once it is released."""
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from reticent_collector.columns import COLUMNS
+from reticent_collector.columns import COLUMNS, FIGURE
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 OLDEST_SCHEMA = 3  # of version 0.1.0; `reticent_collector.stores.migrations` has the steps from it
 _RESULT_TYPES = {"text": "TEXT", "int64": "INTEGER", "float64": "REAL", "timestamp": "TIME", "json": "JSON"}
-_EMPTY = ("bucket", "bucket_low", "bucket_high", "label", "value")  # columns of results that may be empty
+# Columns of results that may be empty; those of a whole figure are so in rows of schema 3.
+_EMPTY = ("bucket", "bucket_low", "bucket_high", "label", "value", *FIGURE)
 _RESULTS = "\n".join(
     f"    {column.name} {_RESULT_TYPES[column.type]}{'' if column.name in _EMPTY else ' NOT NULL'}"
     f"{',' if column is not COLUMNS[-1] else ''} -- {column.meaning}"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
 
 from reticent.plan import Plan
-from reticent_collector.columns import COLUMNS, seconds_of, segment_text, time_text
+from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, seconds_of, segment_text, time_text
 from reticent_collector.stores.backend import Key, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
 from reticent_collector.stores.transactions import SqlRow, Transaction
@@ -181,6 +183,43 @@ class SqlTables(ABC):
             transaction.execute(f"DELETE FROM periods WHERE {where}", *about)  # noqa: S608
             for metric in plan.metrics:  # each is a short part of the index
                 transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric.name)  # noqa: S608
+
+    def written_rows(
+        self, periods: Sequence[PeriodKey], metrics: Sequence[str], segments: Sequence[str]
+    ) -> dict[PeriodKey, list[dict[str, Any]]]:
+        """The rows of some metrics and segments in those of the periods that are marked as written."""
+        names = ("metric", "segment", *FIGURE, *NUMBER)
+        columns = ",".join(
+            "CAST(segment AS TEXT)" if name == "segment" else f"results.{name}" for name in names
+        )
+        rows_of: dict[PeriodKey, list[dict[str, Any]]] = {}
+        segment_of = cache(
+            lambda text: segment_text(json.loads(text))
+        )  # PostgreSQL writes JSON in its own way
+        for kind in {period[:3] for period in periods}:
+            known = {self.as_time(period.start): period for period in periods if period[:3] == kind}
+            # One statement, so that the mark and the rows are of one moment.
+            query = (
+                f"SELECT periods.start_time, periods.end_time, {columns} FROM periods LEFT JOIN results"  # noqa: S608
+                " ON results.plan = periods.plan AND results.every = periods.every"
+                " AND results.start_time = periods.start_time AND results.version = periods.version"
+                f" AND metric IN ({_places(metrics)}) AND segment IN ({_places(segments)})"
+                " WHERE periods.plan = ? AND periods.version = ? AND periods.every = ?"
+                f" AND periods.start_time IN ({_places(known)}) ORDER BY bucket"
+            )
+            for start, end, *cells in self.read(query, *metrics, *segments, *kind, *known):
+                period = known[start]
+                if seconds_of(end) == period.end:
+                    rows = rows_of.setdefault(period, [])
+                    if cells[0] is not None:
+                        row = dict(zip(names, cells, strict=True))
+                        rows.append(row | {"segment": segment_of(row["segment"])})
+        return rows_of
+
+
+def _places(items: Collection[object]) -> str:
+    """A place for each parameter of a list."""
+    return ",".join("?" * len(items))
 
 
 def _figures_at_once(rows: Iterable[Mapping[str, object]]) -> Iterator[list[Mapping[str, object]]]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from reticent.reports import Report
+from reticent_collector.columns import FIGURE, NUMBER
 from reticent_collector.stores import (
     Appended,
     CountsByTags,
@@ -193,7 +194,18 @@ def results_are_kept(bench: Bench) -> None:
     for period in (hour, day):
         kept = sorted(table.results(period), key=lambda row: str(row["bucket"]))
         same(kept, rows[period], "results() has each row once, as it was first put")
+    figures = ("metric", "segment", *FIGURE, *NUMBER)
+    expected = {
+        period: [{name: row[name] for name in figures} for row in rows[period] if row["metric"] == "files"]
+        for period in (hour, day)
+    }
+    never = hour._replace(start=hour.start - 3600, end=hour.start)
+    asked = ([hour, day, never], ["files"], ['{"os":"linux"}', "{}"])
+    same(table.written_rows(*asked), expected, "written_rows() has the buckets of written periods, in order")
+    same(table.written_rows([day], ["files"], ["{}"]), {day: []}, "a written period may have no such rows")
     table.drop_results(hour)
+    del expected[hour]
+    same(table.written_rows(*asked), expected, "written_rows() has no period that is no longer written")
     same(table.results(hour), [], "drop_results() removes the rows of a period")
     same(table.written(bench.name), {day}, "drop_results() removes one period")
     bench.store.prune(key)

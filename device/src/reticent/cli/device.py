@@ -317,7 +317,8 @@ def _check_state(shown: Status) -> list[Finding]:
 
 def _check_plan(path: str, shown: Status | None) -> list[Finding]:
     from reticent.device import Policy
-    from reticent.plan import Plan, privacy_card
+    from reticent.plan import Plan
+    from reticent.plan.card import privacy_card
 
     try:
         plan = Plan.load(path)

@@ -64,20 +64,8 @@ __all__ = [
 
 __getattr__ = imported_when_used(
     "reticent.device",
-    {
-        "answers": "Answer answer",
-        "clamp": "clamped in_range",
-        "consent": "Consent",
-        "device": "Device",
-        "ledger": "Entry Epoch",
-        "policy": "Policy",
-        "preview": "Preview PreviewedAnswer",
-        "prf": "Draws SecretDraws",
-        "receipt": "Receipt Status Told",
-        "statefile": "StateFile",
-        "transport": "Accepted HttpTransport Outcome Rejected Retry Transport",
-    },
-)
+    "device", "policy", "prf", "clamp", "answers", "transport", "consent", "ledger", "statefile", "receipt", "preview",
+)  # fmt: skip
 
 
 def __dir__() -> list[str]:

@@ -133,7 +133,7 @@ def questions_of(plan: Plan, epoch: int) -> dict[str, object]:
     """What a plan asks in an epoch and what that costs: per metric, for the plan, and how it is answered."""
     from dataclasses import astuple
 
-    from reticent.plan import privacy_card
+    from reticent.plan.card import privacy_card
 
     card = privacy_card(plan)
     return {

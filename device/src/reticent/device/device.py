@@ -223,7 +223,7 @@ class Device(Hosted):
 
     def _check_start(self, plan: Plan, segment: Mapping[str, object]) -> None:
         """In debug mode: raise `UsageError` for an unknown segment or tag, and for an expired or refused plan."""
-        from reticent.plan import privacy_card
+        from reticent.plan.card import privacy_card
 
         known = {one.name: one.values for one in plan.segments}
         for name, tag in segment.items():

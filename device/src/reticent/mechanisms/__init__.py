@@ -2,20 +2,13 @@
 P(bit | value): what a device answers, as frozen values with integer thresholds. Standard library only.
 
 Three mechanisms can stand in a plan, each a `Mechanism`: `OneBitMean`, `DBitFlip` and `HadamardBit`. More are
-added with `add_mechanism`. Those of other authors, for comparison only, are in `reticent_lab.baselines`.
+added with `add_mechanism`. Those of other authors, for comparison only, are in `reticent_paper.baselines`.
 """
 
-from reticent.mechanisms.d_bit_flip import DBitFlip, Variant, bucket_window
+from reticent.mechanisms.d_bit_flip import DBitFlip
 from reticent.mechanisms.grids import Buckets, Grid
 from reticent.mechanisms.hadamard_bit import HadamardBit, hadamard_sign
-from reticent.mechanisms.mechanism import (
-    COHORTS,
-    MECHANISMS,
-    Mechanism,
-    MechanismKind,
-    MetricTable,
-    add_mechanism,
-)
+from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Mechanism, MetricTable, add_mechanism
 from reticent.mechanisms.one_bit_mean import OneBitMean
 from reticent.mechanisms.response import (
     SCALE,
@@ -42,14 +35,11 @@ __all__ = [
     "Grid",
     "HadamardBit",
     "Mechanism",
-    "MechanismKind",
     "MetricTable",
     "Number",
     "OneBitMean",
     "RandomizedResponse",
-    "Variant",
     "add_mechanism",
-    "bucket_window",
     "exact",
     "exponential",
     "hadamard_sign",

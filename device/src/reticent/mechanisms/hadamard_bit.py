@@ -45,7 +45,8 @@ def walsh_hadamard(signal: NDArray[np.int64]) -> NDArray[np.int64]:
     import numpy as np
 
     result = np.array(signal, dtype=np.int64)
-    shape, half = result.shape, 1
+    shape = result.shape
+    half = 1
     while half < len(result):
         pairs = result.reshape(-1, 2, half, *shape[1:])
         result = np.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), axis=1).reshape(shape)

@@ -57,7 +57,8 @@ class OneBitMean(Mechanism):
             points = grid
         else:
             raise ParameterError("grid", "either max_value (and step) or grid", "both" if grid else "neither")
-        spread, top = response.high - response.low, points.max_value
+        spread = response.high - response.low
+        top = points.max_value
         thresholds = tuple(response.low + point * spread // top for point in points.points)
         freeze(self, response=response, grid=points, cell_thresholds=thresholds)
 
@@ -114,6 +115,7 @@ class OneBitMean(Mechanism):
 
     def shares(self, memo_class: int, cohort: int = 0) -> tuple[Decimal, ...]:
         """Eq. 1 at a grid point, in the caller's decimal context."""
-        epsilon, part = self.epsilon, Fraction(self.grid.points[memo_class]) / self.max_value
+        epsilon = self.epsilon
+        part = Fraction(self.grid.points[memo_class]) / self.max_value
         low = 1 / ((Decimal(epsilon.numerator) / epsilon.denominator).exp() + 1)
         return (low + Decimal(part.numerator) / part.denominator * (1 - 2 * low),)

@@ -16,14 +16,17 @@ from reticent.privacy import (
     loss_of_window,
     loss_per_round,
     losses,
-    precise,
     printed,
     upward,
 )
+from reticent.privacy.rounding import precise
 
 if TYPE_CHECKING:
     from reticent.html import Safe
+    from reticent.plan.metric import Group
     from reticent.plan.plan import Plan
+
+__all__ = ["GroupLosses", "PrivacyCard", "privacy_card"]
 
 LOSSES = tuple(field.name for field in fields(Losses))
 """The losses by the id of their claim, in the order of the columns."""
@@ -103,34 +106,41 @@ def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
     Where answers are sampled, each window loses `window` between any two histories, and histories that differ
     in one round differ in one window. Over all rounds without end there is no bound: windows add up.
     """
-    length = -(-_YEAR_SECONDS // plan.round_seconds) if rounds is None else rounds
-    time = "1 year" if rounds is None else f"{length:,} {'round' if length == 1 else 'rounds'}"
+    if rounds is None:
+        length = -(-_YEAR_SECONDS // plan.round_seconds)
+        time = "1 year"
+    else:
+        length = rounds
+        time = f"{length:,} {'round' if length == 1 else 'rounds'}"
     if plan.answers.sampled:
         return _sampled_card(plan, length, time)
     of_metric = {metric.name: losses(metric.mechanism, metric.flip, length) for metric in plan.metrics}
-    of_group = {}
-    for group in plan.groups:
-        members = [plan.by_name[name] for name in group.metrics]
-        mechanisms, flips = [metric.mechanism for metric in members], [metric.flip for metric in members]
-        of_group[group.name] = GroupLosses(
-            round=joint_limit_loss(mechanisms, flips, group.max_total, rounds="one"),
-            constant=joint_limit_loss(mechanisms, flips, group.max_total, rounds="all"),
-        )
+    of_group = {group.name: _group_losses(plan, group) for group in plan.groups}
     grouped = {name for group in plan.groups for name in group.metrics}
-    alone = [loss for name, loss in of_metric.items() if name not in grouped]
-    together = list(of_group.values())
+    alone = [loss.constant for name, loss in of_metric.items() if name not in grouped]
+    any_history = plan.round_loss
+    if length != 1:
+        any_history = compose([loss.any_history for loss in of_metric.values()])
     return PrivacyCard(
         metrics=of_metric,
         groups=of_group,
         rounds=length,
         time=time,
         round=plan.round_loss,
-        constant=compose([loss.constant for loss in alone] + [loss.constant for loss in together]),
+        constant=compose([*alone, *(loss.constant for loss in of_group.values())]),
         lifetime=compose([loss.lifetime for loss in of_metric.values()]),
         change_per_round=compose([loss.change_per_round for loss in of_metric.values()]),
-        any_history=plan.round_loss
-        if length == 1
-        else compose([loss.any_history for loss in of_metric.values()]),
+        any_history=any_history,
+    )
+
+
+def _group_losses(plan: Plan, group: Group) -> GroupLosses:
+    members = [plan.by_name[name] for name in group.metrics]
+    mechanisms = [metric.mechanism for metric in members]
+    flips = [metric.flip for metric in members]
+    return GroupLosses(
+        round=joint_limit_loss(mechanisms, flips, group.max_total, rounds="one"),
+        constant=joint_limit_loss(mechanisms, flips, group.max_total, rounds="all"),
     )
 
 
@@ -192,10 +202,13 @@ def plan_html(plan: Plan) -> Safe:
     report = f"one report of {plan.bits} {'bit' if plan.bits == 1 else 'bits'} every {duration(plan.round_seconds)}"
     rows = []
     for metric in plan.metrics:
-        parts, top = len(metric.mechanism.points) - 1, f"{_number(metric.max_value)} {metric.unit}".strip()
+        parts = len(metric.mechanism.points) - 1
+        top = f"{_number(metric.max_value)} {metric.unit}".strip()
         divided = f", {parts} {_PARTS.get(metric.kind, 'buckets')}" if parts > 1 else ""
-        epsilon, flip = printed(float(metric.mechanism.epsilon)), f"{float(metric.flip.probability):g}"
-        name, range_ = under(metric.name, metric.description), metric.range_in_words(top)
+        epsilon = printed(float(metric.mechanism.epsilon))
+        flip = f"{float(metric.flip.probability):g}"
+        name = under(metric.name, metric.description)
+        range_ = metric.range_in_words(top)
         rows.append([name, metric.kind + divided, range_, metric.mechanism.title, epsilon, flip])
     asked = table(
         f"Plan {plan.name}, version {plan.version}: {report}",

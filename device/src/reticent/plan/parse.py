@@ -27,7 +27,8 @@ MIN_REPORTS = 100  # the smallest group of reports that readers are shown, where
 _NAME = r"[a-z][a-z0-9_-]{0,63}"
 _NAME_EXPECTED = "a name of lower-case letters, digits, - and _ that starts with a letter (64 at most)"
 _TAG = r"[A-Za-z0-9][A-Za-z0-9_.+ -]{0,31}"
-
+_NUMBER_AS_TEXT = r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|[0-9]+/0*[1-9][0-9]*"
+_NUMBER_HINT = 'a number as text has plain digits, such as "2.5", "1e-3" or "1/3"'
 
 _PART = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _LONG_KEY = rf"(?<![\w-])(?:{_PART}[ \t]*\.[ \t]*){{32}}"
@@ -56,22 +57,8 @@ def fields_of(content: Mapping[str, object]) -> dict[str, Any]:
     """The fields of the `Plan` in the tables of a plan.toml; raises `PlanError` with every problem in them."""
     root = TomlTable(content, "", [])
     least = root.integer("min_reports", 1, 10**9) if "min_reports" in root else MIN_REPORTS
-    head = root.table("plan")
-    fields: dict[str, Any] = {
-        "name": head.text("name", _NAME, _NAME_EXPECTED) if head.require("name", _NAME_EXPECTED) else "",
-        "version": head.integer("version", 1, 2**31 - 1)
-        if head.require("version", "a whole number")
-        else None,
-        "round_seconds": head.seconds("round") if head.require("round", 'a duration such as "6h"') else None,
-        "owner": head.text("owner"),
-        "expires": head.date("expires"),
-        "min_reports": least,
-    }
-    fields["grace_seconds"] = head.seconds("grace") if "grace" in head else fields["round_seconds"]
-    if head.get("min_reports") is not None:
-        hint = "it stands at the top of the file, above [plan]"
-        head.problem("min_reports", "unknown-key", "is not a key of [plan].", hint)
-    head.finish()
+    fields = _head(root.table("plan"))
+    fields["min_reports"] = least
     tables = root.table("metrics").tables()
     metrics = [_metric(fields["name"], key, table) for key, table in tables]
     if not metrics:
@@ -81,20 +68,40 @@ def fields_of(content: Mapping[str, object]) -> dict[str, Any]:
     known = {metric.name: metric for metric in metrics if metric is not None}
     fields["metrics"] = tuple(known.values())
     fields["groups"] = _groups(root, known, declared={key for key, _ in tables})
-    segments = root.table("segments")
-    for name in segments:
-        _check_name(segments, name, key=name)
-    fields["segments"] = tuple(
-        Segment(name, segments.names(name, "tags", 1, OTHER, "everything else")) for name in segments
-    )
-    if len(fields["segments"]) > MAX_SEGMENTS:
-        expected = f"expected at most {MAX_SEGMENTS} segments, got {len(fields['segments'])}."
-        segments.problem("", "size", expected)
+    fields["segments"] = _segments(root.table("segments"))
     fields["answers"] = _answers(root.table("answers"), fields, declared=len(tables))
     root.finish()
     if root.problems:
         raise PlanError(root.problems)
     return fields
+
+
+def _head(table: TomlTable) -> dict[str, Any]:
+    """What [plan] says; a key whose problem was noted is None, or empty."""
+    fields: dict[str, Any] = {"name": "", "version": None, "round_seconds": None}
+    if table.require("name", _NAME_EXPECTED):
+        fields["name"] = table.text("name", _NAME, _NAME_EXPECTED)
+    if table.require("version", "a whole number"):
+        fields["version"] = table.integer("version", 1, 2**31 - 1)
+    if table.require("round", 'a duration such as "6h"'):
+        fields["round_seconds"] = table.seconds("round")
+    fields["owner"] = table.text("owner")
+    fields["expires"] = table.date("expires")
+    fields["grace_seconds"] = table.seconds("grace") if "grace" in table else fields["round_seconds"]
+    if table.get("min_reports") is not None:
+        hint = "it stands at the top of the file, above [plan]"
+        table.problem("min_reports", "unknown-key", "is not a key of [plan].", hint)
+    table.finish()
+    return fields
+
+
+def _segments(table: TomlTable) -> tuple[Segment, ...]:
+    for name in table:
+        _check_name(table, name, key=name)
+    segments = tuple(Segment(name, table.names(name, "tags", 1, OTHER, "everything else")) for name in table)
+    if len(segments) > MAX_SEGMENTS:
+        table.problem("", "size", f"expected at most {MAX_SEGMENTS} segments, got {len(segments)}.")
+    return segments
 
 
 _KINDS = {"mean": "mean", "histogram": "histogram", "choice": "histogram", "flag": "mean"}
@@ -120,7 +127,8 @@ def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
         Fraction(1, 2) - Fraction(1, 1000),
         "at 1/2 nothing could be estimated; 0.2 is what Windows used (section 6 of the paper)",
     )
-    unit, description = table.text("unit"), table.text("description")
+    unit = table.text("unit")
+    description = table.text("description")
     if kind is None:
         return None
     labels: tuple[str, ...] = ()
@@ -128,30 +136,45 @@ def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
     if kind == "choice":
         labels = table.names("labels", "labels", 2, ABSENT, "devices that chose nothing")
         pick = table.choice("pick", ["last", "first"], "last")
-    known = {added.name: added for added in MECHANISMS.values() if added.kind == _KINDS[kind]}
-    asked: str | None = next(iter(known))
-    mechanism: Mechanism | None = None
     scale: Grid | Buckets | None = None
     with table.noting():
         scale = Buckets(range(len(labels) + 1), absent=True) if labels else _scale(table, kind)
-    if len(known) > 1:  # otherwise its name may be left out
-        table.require("mechanism", " or ".join(f'"{name}"' for name in known))
-        asked = table.choice("mechanism", list(known))
-    if asked is not None:
-        for other in known.values():
-            for key in other.keys:
-                if key in table and key not in known[asked].keys:
-                    table.get(key)
-                    table.problem(key, "conflict", f"belongs to {other.name}, not to {asked}.", "remove it")
-        with table.noting():
-            mechanism = known[asked].from_table(table, epsilon, scale, f"{plan}/{name}")
+    mechanism = _mechanism(table, _KINDS[kind], epsilon, scale, f"{plan}/{name}")
     table.finish()
     if mechanism is None or pick is None:
         return None
-    flip, first = Flip(gamma or 0), pick == "first"
     return Metric(
-        name, mechanism, flip, unit, description, None, labels, "first" if first else "last", kind == "flag"
+        name,
+        mechanism,
+        Flip(gamma or 0),
+        unit,
+        description,
+        None,
+        labels,
+        "first" if pick == "first" else "last",
+        kind == "flag",
     )
+
+
+def _mechanism(
+    table: TomlTable, kind: str, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
+) -> Mechanism | None:
+    """The mechanism that a metric names, or the only one of its kind; None after a problem was noted."""
+    known = {mechanism.name: mechanism for mechanism in MECHANISMS.values() if mechanism.kind == kind}
+    asked: str | None = next(iter(known))
+    if len(known) > 1:  # otherwise its name may be left out
+        table.require("mechanism", " or ".join(f'"{name}"' for name in known))
+        asked = table.choice("mechanism", list(known))
+    if asked is None:
+        return None
+    for other in known.values():
+        for key in other.keys:
+            if key in table and key not in known[asked].keys:
+                table.get(key)
+                table.problem(key, "conflict", f"belongs to {other.name}, not to {asked}.", "remove it")
+    with table.noting():
+        return known[asked].from_table(table, epsilon, scale, label)
+    return None
 
 
 def _check_name(table: TomlTable, name: str, key: str = "") -> None:
@@ -161,35 +184,55 @@ def _check_name(table: TomlTable, name: str, key: str = "") -> None:
 
 def _scale(table: TomlTable, kind: str) -> Grid | Buckets | None:
     """What values are rounded to, or sorted into; None after a problem was noted, and for a choice."""
-    if kind in ("choice", "flag"):
-        return Grid.even(1) if kind == "flag" else None
-    is_mean = kind == "mean"
-    absent = not is_mean and table.truth("absent")
-    listed, counted, most = ("grid", "step", MAX_STEPS) if is_mean else ("edges", "buckets", COHORTS)
-    numbers = table.numbers(listed, most + 1)
+    if kind == "choice":
+        return None
+    if kind == "flag":
+        return Grid.even(1)
+    return _grid(table) if kind == "mean" else _buckets(table)
+
+
+def _grid(table: TomlTable) -> Grid | None:
+    points, top = _points(table, "grid", "step", MAX_STEPS)
+    if points:
+        return Grid(points)
+    if "grid" in table:
+        return None
+    step = table.number("step", "a number > 0 that divides max_value", MIN_NUMBER, MAX_NUMBER)
+    if step and top and top / step > MAX_STEPS:
+        table.expect("step", f"at least max_value / {MAX_STEPS}", rule="range")
+        return None
+    return Grid.even(top, step) if top else None
+
+
+def _buckets(table: TomlTable) -> Buckets | None:
+    absent = table.truth("absent")
+    edges, top = _points(table, "edges", "buckets", COHORTS)
+    if edges:
+        return Buckets(edges, absent)
+    if "edges" in table:
+        return None
+    table.require("buckets", f"a whole number from 2 to {COHORTS}, or edges = [0, ...]")
+    count = table.integer("buckets", 2, COHORTS)
+    return Buckets.even(top, count, absent) if top and count else None
+
+
+def _points(
+    table: TomlTable, listed: str, counted: str, most: int
+) -> tuple[list[Fraction] | None, Fraction | None]:
+    """The points listed at one key, instead of counted by another, and `max_value`."""
+    points = table.numbers(listed, most + 1)
     if listed not in table:
         table.require("max_value", "a number > 0")
     top = table.number("max_value", "a number from 1e-9 to 1e15", MIN_NUMBER, MAX_NUMBER)
     if listed in table and counted in table:
         table.expect(counted, f"either {counted} or {listed}, not both", rule="conflict")
         table.get(counted)
-    if numbers:
-        if (top or numbers[-1]) != numbers[-1]:
-            table.expect("max_value", f"the last of {listed} ({numbers[-1]})", rule="conflict")
-        if numbers == sorted(numbers) and not MIN_NUMBER <= numbers[-1] <= MAX_NUMBER:
+    if points:
+        if (top or points[-1]) != points[-1]:
+            table.expect("max_value", f"the last of {listed} ({points[-1]})", rule="conflict")
+        if points == sorted(points) and not MIN_NUMBER <= points[-1] <= MAX_NUMBER:
             table.problem(listed, "range", "expected a last number from 1e-9 to 1e15.")
-        return Grid(numbers) if is_mean else Buckets(numbers, absent)
-    if listed in table:
-        return None
-    if not is_mean:
-        table.require("buckets", f"a whole number from 2 to {COHORTS}, or edges = [0, ...]")
-        count = table.integer("buckets", 2, COHORTS)
-        return Buckets.even(top, count, absent) if top and count else None
-    step = table.number("step", "a number > 0 that divides max_value", MIN_NUMBER, MAX_NUMBER)
-    if step and top and top / step > MAX_STEPS:
-        table.expect("step", f"at least max_value / {MAX_STEPS}", rule="range")
-        return None
-    return Grid.even(top, step) if top else None
+    return points, top
 
 
 def _groups(root: TomlTable, known: Mapping[str, Metric], declared: set[str]) -> tuple[Group, ...]:
@@ -240,7 +283,8 @@ def _answers(table: TomlTable, fields: Mapping[str, Any], declared: int) -> Answ
         table.finish()
         return Answers()
     table.require("window", 'a duration of whole rounds, such as "7d"')
-    seconds, asked = table.seconds("window"), table.integer("metrics", 1, max(1, declared))
+    seconds = table.seconds("window")
+    asked = table.integer("metrics", 1, max(1, declared))
     table.finish()
     round_seconds = fields["round_seconds"]
     if seconds and round_seconds and seconds % round_seconds:
@@ -319,9 +363,9 @@ class TomlTable:
         return None
 
     def text(self, key: str, pattern: str = "", expected: str = "a text") -> str:
-        """A text that matches a pattern; empty when absent."""
+        """A text that matches a pattern; empty when absent, or after a problem was noted."""
         value = self.read(key, expected, lambda value: isinstance(value, str) and len(value) <= 2000)
-        if value and pattern and not re.fullmatch(pattern, value):
+        if value is not None and pattern and not re.fullmatch(pattern, value):
             self.expect(key, expected, rule="name")
             return ""
         return value or ""
@@ -343,6 +387,8 @@ class TomlTable:
             number = _exact(value)
             return number is not None and low <= number <= high
 
+        if _is_odd_text(self.get(key)):
+            hint = _NUMBER_HINT
         return _exact(self.read(key, expected, fits, hint, "range"))
 
     def numbers(self, key: str, most: int) -> list[Fraction] | None:
@@ -351,7 +397,9 @@ class TomlTable:
         def fits(value: object) -> bool:
             return isinstance(value, list) and 0 < len(value) <= most and None not in map(_exact, value)
 
-        numbers = self.read(key, f"a list of 2 to {most} numbers", fits)
+        given = self.get(key)
+        hint = _NUMBER_HINT if isinstance(given, list) and any(map(_is_odd_text, given)) else ""
+        numbers = self.read(key, f"a list of 2 to {most} numbers", fits, hint)
         return None if numbers is None else [number for number in map(_exact, numbers) if number is not None]
 
     def truth(self, key: str) -> bool:
@@ -424,9 +472,14 @@ class TomlTable:
 
 
 def _exact(value: object) -> Fraction | None:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
+    if isinstance(value, bool) or not isinstance(value, int | Decimal | str) or _is_odd_text(value):
         return None
     try:
         return exact(value)
     except ParameterError:
         return None
+
+
+def _is_odd_text(value: object) -> bool:
+    """Whether it is a text that other readers of plans may not take as a number, such as "1_0" or " 1"."""
+    return isinstance(value, str) and not re.fullmatch(_NUMBER_AS_TEXT, value)

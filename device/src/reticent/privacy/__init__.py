@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from reticent import imported_when_used
 
 if TYPE_CHECKING:
-    from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED, Claim
+    from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED
     from reticent.privacy.joint import (
         joint_limit_loss,
         joint_limit_prices,
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
         paper_joint_limit_loss,
     )
     from reticent.privacy.loss import (
-        YEAR,
         Losses,
-        SwitchLoss,
         change_odds,
         loss_of_any_histories,
         loss_of_constant_device,
@@ -44,28 +42,16 @@ if TYPE_CHECKING:
         loss_per_round,
         losses,
     )
-    from reticent.privacy.patterns import (
-        LARGEST_ASSIGNMENT,
-        best_assignments,
-        lifetime_loss,
-        loss_by_width,
-        pattern,
-    )
-    from reticent.privacy.rounding import compose, decimal, precise, printed, upward
+    from reticent.privacy.patterns import lifetime_loss, loss_by_width, pattern
+    from reticent.privacy.rounding import compose, printed, upward
 
 __all__ = [
     "CLAIMS",
-    "LARGEST_ASSIGNMENT",
     "MEANING",
     "NOT_COVERED",
-    "YEAR",
-    "Claim",
     "Losses",
-    "SwitchLoss",
-    "best_assignments",
     "change_odds",
     "compose",
-    "decimal",
     "joint_limit_loss",
     "joint_limit_prices",
     "lifetime_loss",
@@ -79,19 +65,8 @@ __all__ = [
     "losses",
     "paper_joint_limit_loss",
     "pattern",
-    "precise",
     "printed",
     "upward",
 ]
 
-__getattr__ = imported_when_used(
-    "reticent.privacy",
-    {
-        "claims": "CLAIMS MEANING NOT_COVERED Claim",
-        "joint": "joint_limit_loss joint_limit_prices loss_of_window paper_joint_limit_loss",
-        "loss": "YEAR Losses SwitchLoss change_odds loss_of_any_histories loss_of_constant_device"
-        " loss_of_moved_change loss_of_switch loss_per_round losses",
-        "patterns": "LARGEST_ASSIGNMENT best_assignments lifetime_loss loss_by_width pattern",
-        "rounding": "compose decimal precise printed upward",
-    },
-)
+__getattr__ = imported_when_used("reticent.privacy", "rounding", "loss", "patterns", "joint", "claims")

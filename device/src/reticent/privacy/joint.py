@@ -120,7 +120,8 @@ def _single_loss(mechanism: Mechanism, flip: Flip, rounds: OneOrAllRounds) -> De
 @precise
 def _shared(tau: Decimal, counters: int, share: Fraction) -> Decimal:
     """The exact worst case of `counters` alike with a limit of `share` times their range."""
-    growth, decay = tau.exp() - 1, 1 - (-tau).exp()
+    growth = tau.exp() - 1
+    decay = 1 - (-tau).exp()
 
     def with_ones(ones: int) -> Decimal:
         heaped = min(share, Fraction(counters - ones))
@@ -185,23 +186,30 @@ def _best_prices(counters: Sequence[_Counter], limit: Fraction) -> tuple[Decimal
     highest = max(slope for slope, _, _ in sketch)
     one = _lowest(lambda price: rough(price, _lowest(lambda other: rough(price, other), highest)), highest)
     zero = _lowest(lambda price: rough(one, price), highest)
-    found, free = (Decimal(one), Decimal(zero)), (Decimal(0), Decimal(0))
+    found = (Decimal(one), Decimal(zero))
+    free = (Decimal(0), Decimal(0))
     return min(found, free, key=lambda prices: _bound_at(counters, limit, prices))
 
 
 def _lowest(function: Callable[[float], float], highest: float) -> float:
     """Where a convex function on [0, highest] is least, by golden section."""
     ratio = (math.sqrt(5) - 1) / 2
-    left, right = 0.0, highest
-    inner, outer = right - ratio * right, ratio * right
+    left = 0.0
+    right = highest
+    inner = right - ratio * right
+    outer = ratio * right
     at_inner, at_outer = function(inner), function(outer)
     for _ in range(48):
         if at_inner <= at_outer:
-            right, outer, at_outer = outer, inner, at_inner
+            right = outer
+            outer = inner
+            at_outer = at_inner
             inner = right - ratio * (right - left)
             at_inner = function(inner)
         else:
-            left, inner, at_inner = inner, outer, at_outer
+            left = inner
+            inner = outer
+            at_inner = at_outer
             outer = left + ratio * (right - left)
             at_outer = function(outer)
     return (left + right) / 2

@@ -68,7 +68,8 @@ def loss_of_constant_device(mechanism: Mechanism, flip: Flip, rounds: int) -> fl
     """
     if rounds < 1:
         raise ParameterError("rounds", "a whole number >= 1", rounds)
-    epsilon, bits = mechanism.response.epsilon, mechanism.changed_bits(1)
+    epsilon = mechanism.response.epsilon
+    bits = mechanism.changed_bits(1)
     return min(upward(bits * epsilon), upward(bits * bit_loss(epsilon, flip.probability, rounds)))
 
 
@@ -162,7 +163,8 @@ def loss_of_switch(mechanism: Mechanism, flip: Flip, before: int, after: int) ->
         classes = sorted({0, 1, mechanism.classes - 2, mechanism.classes - 1})
     else:
         # Classes of a histogram up to symmetry: three that some bit asks about and two that none does.
-        high, all_classes = mechanism.response.high, range(mechanism.classes)
+        high = mechanism.response.high
+        all_classes = range(mechanism.classes)
         asked = [number for number in all_classes if high in mechanism.thresholds(number, 0)]
         classes = asked[:3] + [number for number in all_classes if number not in asked][:2]
     laws = (

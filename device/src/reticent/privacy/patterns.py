@@ -6,7 +6,7 @@ A pattern says when a device was in the same mode, not which mode it was; its wi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -86,7 +86,7 @@ def lifetime_loss(mechanism: Mechanism) -> float:
 @precise
 def _mean_losses(mechanism: Mechanism) -> tuple[float, ...]:
     """The loss for w = 1, 2, …, K + 1: by the formula and by the integers, the larger of the two."""
-    cells, points = range(mechanism.classes), mechanism.points
+    cells = range(mechanism.classes)
     shares = [mechanism.shares(cell)[0] for cell in cells]
     ones = [mechanism.thresholds(cell, 0)[0] for cell in cells]
     laws = (
@@ -98,21 +98,22 @@ def _mean_losses(mechanism: Mechanism) -> tuple[float, ...]:
         """In units, rounded up; no two cells differ by more than e^ε, and ε is known exactly."""
         return ceil(min(raised(loss), mechanism.epsilon) * _UNIT) if loss else 0
 
-    symmetric = all(left + right == points[-1] for left, right in zip(points, reversed(points), strict=True))
-    if symmetric or mechanism.classes > LARGEST_ASSIGNMENT:
+    if _is_symmetric(mechanism.points) or mechanism.classes > LARGEST_ASSIGNMENT:
         odds = [max(scaled(abs(law[cell][0] - law[cell][1])) for law in laws) for cell in cells]
         totals = list(accumulate(sorted(odds, reverse=True)))
     else:
-        totals = best_assignments(
-            [
-                [
-                    max(scaled(max(law[u][0] - law[v][0], law[u][1] - law[v][1])) for law in laws)
-                    for v in cells
-                ]
-                for u in cells
-            ]
-        )
+
+        def between(u: int, v: int) -> int:
+            """What one remembered answer tells between two cells."""
+            return max(scaled(max(law[u][0] - law[v][0], law[u][1] - law[v][1])) for law in laws)
+
+        totals = best_assignments([[between(u, v) for v in cells] for u in cells])
     return tuple(upward(Fraction(total, _UNIT)) for total in totals)
+
+
+def _is_symmetric(points: Sequence[int | Fraction]) -> bool:
+    """Whether a grid is the same read from both ends."""
+    return all(left + right == points[-1] for left, right in zip(points, reversed(points), strict=True))
 
 
 def best_assignments(weights: Sequence[Sequence[int]]) -> list[int]:
@@ -125,37 +126,14 @@ def best_assignments(weights: Sequence[Sequence[int]]) -> list[int]:
     >>> best_assignments([[0, 3, 5], [3, 0, 2], [5, 2, 0]])
     [5, 10, 10]
     """
-    size, top = len(weights), max(max(row) for row in weights)
+    size = len(weights)
     row_of: dict[int, int] = {}
     free_rows = set(range(size))
-    row_potential, column_potential = [0] * size, [0] * size
+    row_potential = [0] * size
+    column_potential = [0] * size
     totals = []
     while free_rows:
-        # One more pair, along a cheapest augmenting path: a heavy pair is a short one.
-        distance: dict[int, int] = {}
-        parent: dict[int, int] = {}
-        settled: dict[int, int] = {}
-        row_distance = dict.fromkeys(free_rows, 0)
-        fresh = list(free_rows)
-        while True:
-            for row in fresh:
-                start = row_distance[row] + top - row_potential[row]
-                for column, weight in enumerate(weights[row]):
-                    length = start - weight - column_potential[column]
-                    if column not in settled and length < distance.get(column, length + 1):
-                        distance[column] = length
-                        parent[column] = row
-            column = min(distance, key=distance.__getitem__)
-            settled[column] = reached = distance.pop(column)
-            if column not in row_of:
-                break
-            row_distance[row_of[column]] = reached
-            fresh = [row_of[column]]
-        # Potentials keep every length from falling below 0, which proves the matching a best one.
-        for row, length in row_distance.items():
-            row_potential[row] += reached - length
-        for passed, length in settled.items():
-            column_potential[passed] -= reached - length
+        column, parent = _augmenting_path(weights, row_of, free_rows, row_potential, column_potential)
         column_of = {row: taken for taken, row in row_of.items()}
         while True:  # turn the path that ends in the free column
             row = parent[column]
@@ -166,3 +144,42 @@ def best_assignments(weights: Sequence[Sequence[int]]) -> list[int]:
             column = column_of[row]
         totals.append(sum(weights[row][taken] for taken, row in row_of.items()))
     return totals
+
+
+def _augmenting_path(
+    weights: Sequence[Sequence[int]],
+    row_of: Mapping[int, int],
+    free_rows: Set[int],
+    row_potential: list[int],
+    column_potential: list[int],
+) -> tuple[int, dict[int, int]]:
+    """
+    A cheapest path from a free row to a free column (a heavy pair is a short one): that column, and the row
+    before each column. Raises the potentials, which keep every length from falling below 0 and so prove the
+    matching a best one.
+    """
+    top = max(max(row) for row in weights)
+    distance: dict[int, int] = {}
+    parent: dict[int, int] = {}
+    settled: dict[int, int] = {}
+    row_distance = dict.fromkeys(free_rows, 0)
+    fresh = list(free_rows)
+    while True:
+        for row in fresh:
+            start = row_distance[row] + top - row_potential[row]
+            for column, weight in enumerate(weights[row]):
+                length = start - weight - column_potential[column]
+                if column not in settled and length < distance.get(column, length + 1):
+                    distance[column] = length
+                    parent[column] = row
+        nearest = min(distance, key=distance.__getitem__)
+        settled[nearest] = reached = distance.pop(nearest)
+        if nearest not in row_of:
+            break
+        row_distance[row_of[nearest]] = reached
+        fresh = [row_of[nearest]]
+    for row, length in row_distance.items():
+        row_potential[row] += reached - length
+    for column, length in settled.items():
+        column_potential[column] -= reached - length
+    return nearest, parent

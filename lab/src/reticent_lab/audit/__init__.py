@@ -14,83 +14,13 @@ Does a client keep the promises of a plan's privacy card?
 ('sound', [1.0, 0.569, 0.866])
 """
 
-from reticent_lab.audit.attacks import AnswerBit, Attack, Event, attacks_on
-from reticent_lab.audit.blind import compare_envelopes
-from reticent_lab.audit.bounds import (
-    Attacked,
-    Fault,
-    HistoryComparison,
-    at_least,
-    expected_lower,
-    judge,
-    noticed_faults,
-    ratio_bounds,
-)
-from reticent_lab.audit.changes import compare_changes
-from reticent_lab.audit.clients import (
-    AuditedClient,
-    CommandClient,
-    CoreClient,
-    CoreParticipant,
-    Participant,
-    SdkClient,
-)
-from reticent_lab.audit.consistency import check_conduct
-from reticent_lab.audit.enumeration import AuditCheck, check_structure, enumerate_plan, worst_pair
-from reticent_lab.audit.exact import Enumerated, Ratio, exact_loss_of_switch, loss_of_constant, loss_of_width
-from reticent_lab.audit.run import Audit, audit, draw_audit, first_round_of
-from reticent_lab.audit.scenarios import Sample, World, histories
-from reticent_lab.audit.windows import (
-    FunctionTable,
-    TableDraws,
-    WindowLaw,
-    loss_of_laws,
-    window_laws,
-    windows_are_independent,
-)
+from reticent_lab.audit.clients import AuditedClient, CommandClient, CoreClient
+from reticent_lab.audit.run import Audit, audit
 
 __all__ = [
-    "AnswerBit",
-    "Attack",
-    "Attacked",
     "Audit",
-    "AuditCheck",
     "AuditedClient",
     "CommandClient",
     "CoreClient",
-    "CoreParticipant",
-    "Enumerated",
-    "Event",
-    "Fault",
-    "FunctionTable",
-    "HistoryComparison",
-    "Participant",
-    "Ratio",
-    "Sample",
-    "SdkClient",
-    "TableDraws",
-    "WindowLaw",
-    "World",
-    "at_least",
-    "attacks_on",
     "audit",
-    "check_conduct",
-    "check_structure",
-    "compare_changes",
-    "compare_envelopes",
-    "draw_audit",
-    "enumerate_plan",
-    "exact_loss_of_switch",
-    "expected_lower",
-    "first_round_of",
-    "histories",
-    "judge",
-    "loss_of_constant",
-    "loss_of_laws",
-    "loss_of_width",
-    "noticed_faults",
-    "ratio_bounds",
-    "window_laws",
-    "windows_are_independent",
-    "worst_pair",
 ]

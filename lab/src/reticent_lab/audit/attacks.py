@@ -44,7 +44,8 @@ class AnswerBit:
 def marks_of(plan: Plan, metric: Metric, first: Aim, second: Aim, column: int) -> tuple[AnswerBit, ...]:
     """The bits of a metric whose chances differ between two of its values: the first two, or the only one."""
     chances = chance_of_first(metric, first), chance_of_first(metric, second)
-    offset, flip = plan.offset(metric.name), float(metric.flip.probability)
+    offset = plan.offset(metric.name)
+    flip = float(metric.flip.probability)
     return tuple(
         AnswerBit(metric.name, offset + bit, 1 - bit, flip, *chances, column)
         for bit in range(min(metric.bits, 2))
@@ -82,7 +83,8 @@ def attacks_on(plan: Plan, scenarios: Histories, exact: Sequence[Enumerated]) ->
     Where a report answers some metrics only, those of the largest ε stand for the whole plan.
     """
     losses = {(loss.subject, loss.what): loss for loss in exact}
-    short, long = scenarios.worlds[0].rounds, scenarios.worlds[scenarios.long].rounds
+    short = scenarios.worlds[0].rounds
+    long = scenarios.worlds[scenarios.long].rounds
     sampled = plan.answers.sampled
 
     def both(
@@ -181,7 +183,8 @@ class Event:
 
 def _law(flip: float, memo: float, rounds: int) -> Floats:
     count = np.arange(rounds + 1)
-    kept, turned = binom.pmf(count, rounds, 1 - flip), binom.pmf(count, rounds, flip)
+    kept = binom.pmf(count, rounds, 1 - flip)
+    turned = binom.pmf(count, rounds, flip)
     return np.asarray(memo * kept + (1 - memo) * turned)
 
 

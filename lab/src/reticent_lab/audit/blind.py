@@ -74,7 +74,8 @@ def compare_links(plan: Plan, scenarios: Histories, samples: Sequence[Sample]) -
             first, second = _codes([column[:, 0], column[:, 1]])
             (own, others), (own_next, others_next) = _split(first), _split(second)
             even = len(others) // 2 * 2
-            alike, alike_others = own == own_next, others[0:even:2] == others_next[1:even:2]
+            alike = own == own_next
+            alike_others = others[0:even:2] == others_next[1:even:2]
             repeats = Fault(
                 f"repeats the {what} of the window before",
                 1.0,
@@ -120,7 +121,8 @@ def compare_pairs(plan: Plan, scenarios: Histories, samples: Sequence[Sample]) -
         for a, b in pairs:
             subject = a.name if a is b else f"{a.name} and {b.name}"
             known = informed[a.name] & informed[b.name]
-            one, other = mostly[plan.offset(a.name)][known], mostly[plan.offset(b.name) + (a is b)][known]
+            one = mostly[plan.offset(a.name)][known]
+            other = mostly[plan.offset(b.name) + (a is b)][known]
             fault: Fault | None = Fault("draws two answers of a report together")
             if sample is not samples[0]:
                 fault = _rounded_alike(a, b, length)
@@ -138,7 +140,8 @@ def _rounded_alike(a: Metric, b: Metric, rounds: int) -> Fault | None:
         one = 1 - metric.mechanism.response.low / SCALE
         up.append(one * kept + (1 - one) * (1 - kept))
         down.append((1 - one) * kept + one * (1 - kept))
-    both, other = up[0] * up[1] + down[0] * down[1], (1 - up[0]) * up[1] + (1 - down[0]) * down[1]
+    both = up[0] * up[1] + down[0] * down[1]
+    other = (1 - up[0]) * up[1] + (1 - down[0]) * down[1]
     return Fault("rounds two metrics together", both / (up[0] + down[0]), other / (2 - up[0] - down[0]))
 
 
@@ -156,7 +159,8 @@ def compare_learned(
     of the whole plan for a device that never changes; with sampled answers, that of two windows, for any two
     histories.
     """
-    sampled, places = plan.answers.sampled, range(min(plan.bits, MOST_BITS))
+    sampled = plan.answers.sampled
+    places = range(min(plan.bits, MOST_BITS))
     claimed = TWO_WINDOWS if sampled else ALL_ROUNDS
     loss = next(claim for claim in exact if (claim.subject, claim.what) == ("whole plan", claimed))
     pairs = list(dict.fromkeys([*pairwise(range(scenarios.steady)), scenarios.joint]))

@@ -80,7 +80,8 @@ def _least(
         middle = (below + above) / 2
         ratio = np.exp(middle)
         # The likeliest P' under P = ratio·P' solves A·P'² - B·P' + C = 0; its smaller root, stably.
-        square, constant = ratio * (devices + other_devices), ones + others
+        square = ratio * (devices + other_devices)
+        constant = ones + others
         linear = ratio * (devices + others) + ones + other_devices
         root = np.sqrt(np.maximum(linear**2 - 4 * square * constant, 0))
         other = 2 * constant / np.maximum(linear + root, 1e-300)
@@ -216,11 +217,9 @@ def noticed_faults(comparisons: Iterable[HistoryComparison]) -> dict[str, float 
     shares = np.arange(1, _SHARES + 1) / _SHARES
     result: dict[str, float | None] = {}
     for (what, _), seen in largest.items():
-        fault, devices, other_devices = (
-            seen.fault or Fault(""),
-            max(seen.devices, 1),
-            max(seen.other_devices, 1),
-        )
+        fault = seen.fault or Fault("")
+        devices = max(seen.devices, 1)
+        other_devices = max(seen.other_devices, 1)
         chance = (1 - shares) * seen.hits / devices + shares * fault.chance
         other = (1 - shares) * seen.other_hits / other_devices + shares * fault.other
         other = np.maximum(other, 1 / other_devices)  # the normal approximation knows no luck at 0
@@ -245,7 +244,8 @@ def smallest_excess(notices: Callable[[float, int], bool], together: int) -> flo
     """By which share ε must be larger to be noticed, by bisection; None beyond sixteen times."""
     if not notices(_MOST_EXCESS, together):
         return None
-    below, above = 0.0, _MOST_EXCESS
+    below = 0.0
+    above = _MOST_EXCESS
     while above - below > 1e-3:
         middle = (below + above) / 2
         below, above = (below, middle) if notices(middle, together) else (middle, above)

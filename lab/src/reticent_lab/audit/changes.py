@@ -49,14 +49,18 @@ def compare_changes(
         moves = _moves_of(plan, metric, world, sample)
         agree, disagree = (np.asarray(moved.all(axis=2)) for moved in (moves.agrees, moves.disagrees))
         one_round = losses[metric.name, ONE_ROUND]
-        sure, flip, bits = moves.sure, float(metric.flip.probability), moves.agrees.shape[2]
+        sure = moves.sure
+        flip = float(metric.flip.probability)
+        bits = moves.agrees.shape[2]
         unflipped = Fault("does not flip in the round of a change", sure**bits, (1 - sure) ** bits)
         followed_both = (sure**2 * (1 - flip) + (1 - sure) ** 2 * flip) ** bits
         one_flip = Fault("flips two rounds together", followed_both, 0.0)
         for place in range(1, agree.shape[1]):
-            now, before = moves.changed[:, place - 1], place - 1
+            now = moves.changed[:, place - 1]
+            before = place - 1
             for what, which, fault in ((AT_CHANGE, now, unflipped), (NO_CHANGE, ~now, None)):
-                shown, other = agree[which & ~moves.mirrored, place], disagree[which & moves.mirrored, place]
+                shown = agree[which & ~moves.mirrored, place]
+                other = disagree[which & moves.mirrored, place]
                 yield compare(
                     metric.name,
                     what,
@@ -94,7 +98,8 @@ def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> 
     event = learned_event(*learning, outcomes=moves.agrees.shape[1] * moves.agrees.shape[2] + 1)
     shown, other = (event[counts] for counts in judging)
     # What devices would show that draw again whenever their value changes.
-    coins, flip = np.random.default_rng(1), float(metric.flip.probability)
+    coins = np.random.default_rng(1)
+    flip = float(metric.flip.probability)
     visit = np.cumsum(np.pad(moves.changed[changing].astype(np.int64), ((0, 0), (1, 0))), axis=1)
     drawn = coins.random((*visit.shape, moves.agrees.shape[2])) < moves.sure
     memo = np.take_along_axis(drawn, visit[:, :, None], axis=1)
@@ -111,10 +116,12 @@ def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> 
 def _moves_of(plan: Plan, metric: Metric, world: World, sample: Sample) -> _Moves:
     chances = np.array([chance_of_first(metric, state[metric.name]) for state in world.states])
     mirror = sample.states.reshape(-1, 2, world.rounds)[:, ::-1].reshape(-1, world.rounds)
-    held, other = chances[sample.states], chances[mirror]
+    held = chances[sample.states]
+    other = chances[mirror]
     moving = (held != other).all(axis=1) & sample.informed(plan, metric.name)
     first = (held > other)[moving]
-    offset, bits = plan.offset(metric.name), range(min(metric.bits, 2))
+    offset = plan.offset(metric.name)
+    bits = range(min(metric.bits, 2))
     for_first = np.stack([sample.answered(offset + bit, 1 - bit)[moving] for bit in bits], axis=2)
     for_second = np.stack([sample.answered(offset + bit, bit)[moving] for bit in bits], axis=2)
     number = np.arange(sample.devices)[moving]

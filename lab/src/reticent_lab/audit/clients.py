@@ -163,7 +163,9 @@ class SdkParticipant:
     """One `reticent.Device`, end to end: values in, bytes of the transport out."""
 
     def __init__(self, client: SdkClient, plan: Plan, path: Path, first_round: int) -> None:
-        self._client, self._plan, self._path = client, plan, path
+        self._client = client
+        self._plan = plan
+        self._path = path
         self._first = first_round
         self._clock = ManualClock(float(plan.round(first_round - 1).start))
         self._transport = RecordingTransport()

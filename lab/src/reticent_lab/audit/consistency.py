@@ -64,10 +64,12 @@ def _one_device(
 ) -> Iterator[tuple[str, bool]]:
     same, other = participant.copy(), participant.copy()
     expected = participant.core() if isinstance(participant, SdkParticipant) else None
-    sampled, sent = plan.answers.sampled, list[bytes | None]()
+    sampled = plan.answers.sampled
+    sent = list[bytes | None]()
     for place in range(2 * plan.answers.window or len(PATH)):
         side = PATH[place % len(PATH)]
-        now, values = first_round + place, _values(plan, number + side)
+        now = first_round + place
+        values = _values(plan, number + side)
         answer = participant.answer(now, values)
         sent.append(answer)
         yield REPEATS, participant.answer(now, values) == answer

@@ -11,7 +11,8 @@ from itertools import combinations, pairwise, product
 from math import prod
 
 from reticent.mechanisms import SCALE, Mechanism
-from reticent.plan import Group, Metric, Plan, privacy_card
+from reticent.plan import Group, Metric, Plan
+from reticent.plan.card import privacy_card
 from reticent.privacy import loss_by_width, loss_of_constant_device
 from reticent.privacy import loss_of_switch as claim_of_switch
 from reticent_lab.audit.exact import (
@@ -52,7 +53,9 @@ def check_structure(plan: Plan) -> list[AuditCheck]:
     """
     checks: list[AuditCheck] = []
     for metric in plan.metrics:
-        mechanism, flip, name = metric.mechanism, metric.flip, metric.name
+        mechanism = metric.mechanism
+        flip = metric.flip
+        name = metric.name
         low = least_threshold(mechanism.response.epsilon)
         used = {one for rows in row_sets(mechanism) for row in rows for one in row}
         private = low <= min(used) and max(used) <= SCALE - low
@@ -117,13 +120,10 @@ def worst_pair(plan: Plan, group: Group, *, flips: bool) -> JointPair:
     members = [plan.by_name[name] for name in group.metrics]
     points = list(_points(members, Fraction(group.max_total)))
     whole = SCALE**3
-    chances = []  # that each counter answers 1, over `whole`
-    for point in points:
-        ones = [remembered(member.mechanism, value) for member, value in zip(members, point, strict=True)]
-        turned = [member.flip.threshold if flips else 0 for member in members]
-        chances.append(
-            [one * (SCALE - turn) + (SCALE**2 - one) * turn for one, turn in zip(ones, turned, strict=True)]
-        )
+    chances = [  # that each counter answers 1, over `whole`
+        [_chance_of_one(member, value, flips) for member, value in zip(members, point, strict=True)]
+        for point in points
+    ]
     worst: JointPair | None = None
     many = len(members)
     outputs: Iterable[tuple[int, ...]] = product((0, 1), repeat=many)
@@ -143,6 +143,13 @@ def worst_pair(plan: Plan, group: Group, *, flips: bool) -> JointPair:
     return worst
 
 
+def _chance_of_one(metric: Metric, value: Value, flips: bool) -> int:
+    """The chance that a counter answers 1, over 2¹⁹²."""
+    one = remembered(metric.mechanism, value)
+    turn = metric.flip.threshold if flips else 0
+    return one * (SCALE - turn) + (SCALE**2 - one) * turn
+
+
 def _points(members: Sequence[Metric], limit: Fraction) -> Iterator[Vector]:
     """Corners and even spreads; of many counters, only the first or last of each number of them."""
     tops = [Fraction(member.max_value) for member in members]
@@ -158,14 +165,20 @@ def _points(members: Sequence[Metric], limit: Fraction) -> Iterator[Vector]:
             if chosen:  # the limit spread evenly over them
                 share = limit / len(chosen)
                 yield tuple(min(top, share) if i in chosen else Fraction(0) for i, top in enumerate(tops))
-            rest = limit - sum(tops[i] for i in chosen)
-            if rest < 0:
-                continue
-            for other in [i for i in places if i not in chosen][:MOST_COUNTERS] or [-1]:  # full, and the rest
-                yield tuple(
-                    top if i in chosen else min(top, rest) if i == other else Fraction(0)
-                    for i, top in enumerate(tops)
-                )
+            yield from _corners(tops, chosen, limit)
+
+
+def _corners(tops: Sequence[Fraction], chosen: tuple[int, ...], limit: Fraction) -> Iterator[Vector]:
+    """The chosen counters full, and one other with what the limit leaves; none where they exceed it."""
+    rest = limit - sum(tops[place] for place in chosen)
+    if rest < 0:
+        return
+    full = [top if place in chosen else Fraction(0) for place, top in enumerate(tops)]
+    others = [place for place in range(len(tops)) if place not in chosen][:MOST_COUNTERS]
+    if not others:
+        yield tuple(full)
+    for other in others:
+        yield *full[:other], min(tops[other], rest), *full[other + 1 :]
 
 
 @lru_cache(maxsize=4096)
@@ -176,8 +189,10 @@ def remembered(mechanism: Mechanism, value: Value) -> int:
     At most two cells are within reach; how many of the 2⁶⁴ alphas lead to each is found by bisection on
     `memo_class`.
     """
-    first, last = mechanism.memo_class(value, 0, 0), mechanism.memo_class(value, SCALE - 1, 0)
-    below, above = 0, SCALE
+    first = mechanism.memo_class(value, 0, 0)
+    last = mechanism.memo_class(value, SCALE - 1, 0)
+    below = 0
+    above = SCALE
     if first != last:
         above = SCALE - 1
         while above - below > 1:
@@ -243,7 +258,9 @@ def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
 
 def losses_of_metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:
     """Every loss of one metric by itself, each beside its claim."""
-    mechanism, flip, name = metric.mechanism, metric.flip, metric.name
+    mechanism = metric.mechanism
+    flip = metric.flip
+    name = metric.name
     classes = f"all pairs of {mechanism.classes} classes"
     memo = loss_of_constant(mechanism, 0, 1)
     yield enumerated(name, REMEMBERED, mechanism.epsilon, memo, f"{classes}, all answers")
@@ -257,7 +274,8 @@ def losses_of_metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:
     if mechanism.bits > 1:
         tried = max(len(representatives(rows)) for rows in row_sets(mechanism))
     for length in lengths[1:]:
-        before, after = length // 2, length - length // 2
+        before = length // 2
+        after = length - length // 2
         claims = claim_of_switch(mechanism, flip, before, after)
         ratios = exact_loss_of_switch(mechanism, flip.threshold, before, after)
         over = f"all triples of {tried} classes, all sequences of {before} + {after} answers"

@@ -25,7 +25,9 @@ Value = int | Fraction
 Aim = Value | str
 """A value, or "first" or "second": the two values of a metric that differ most, given the cohort."""
 
-LONG, MOVING, MIDDLE = 0.08, 0.2, 0.2
+LONG = 0.08
+MOVING = 0.2
+MIDDLE = 0.2
 """How many devices live through all rounds, move, and hold middle values; as shares of a main history's."""
 
 _BITS = re.compile(rb'"bits":"([A-Za-z0-9_-]+)"')
@@ -50,7 +52,8 @@ class World:
         """In which state each device is in each round; fixed by `seed`, before anything is answered."""
         if self.path:
             return np.tile(np.array(self.path, np.int16), (devices, 1))
-        coins, pairs = np.random.default_rng(seed), (devices + 1) // 2
+        coins = np.random.default_rng(seed)
+        pairs = (devices + 1) // 2
         here = coins.integers(len(self.states), size=(pairs, 1, 1))
         sides = np.cumsum(coins.integers(4, size=(pairs, 1, self.rounds)) > 0, axis=2) % 2
         moved = here + np.concatenate([sides, 1 - sides], axis=1)
@@ -168,7 +171,8 @@ def window_histories(plan: Plan) -> Histories:
     window = plan.answers.window
     steady = steady_histories(plan, 2 * window)
     states = steady.worlds[0].states + steady.worlds[1].states
-    alternating, switched = (0, 1) * window, (0,) * window + (1,) * window
+    alternating = (0, 1) * window
+    switched = (0,) * window + (1,) * window
     worlds = [
         *steady.worlds,
         World(states, 2 * window, 0.5, alternating),
@@ -261,9 +265,11 @@ def collect(
     """
     window = plan.answers.window
     shows_cohort = plan.uses_cohort and not window
-    width, columns = plan.report_bytes, world.rounds // (window or 1)
+    width = plan.report_bytes
+    columns = world.rounds // (window or 1)
     states = world.paths(devices, seed)
-    bits, ids = bytearray(devices * columns * width), bytearray(devices * 16)
+    bits = bytearray(devices * columns * width)
+    ids = bytearray(devices * 16)
     sizes, picks = np.zeros((devices, columns), np.int32), np.zeros((devices, columns), np.int32)
     cohorts = np.zeros((devices, columns), np.uint8)
     asked = np.zeros((devices, columns, plan.asked_bytes), np.uint8)
@@ -280,16 +286,7 @@ def collect(
             else:
                 cohorts[device] = cohort = shown.cohort
         if cohort not in values:
-            values[cohort] = [
-                as_recorded(
-                    plan,
-                    {
-                        metric.name: resolved(metric.mechanism, aims[metric.name], cohort)
-                        for metric in plan.metrics
-                    },
-                )
-                for aims in world.states
-            ]
+            values[cohort] = [_recorded(plan, aims, cohort) for aims in world.states]
         lived = values[cohort]
         for place, state in enumerate(states[device]):
             sent = participant.answer(first_round + (not window) + place, lived[state])
@@ -325,6 +322,13 @@ def collect(
         picks=picks,
         ids=np.frombuffer(bytes(ids), np.uint8).reshape(devices, 16),
         faults=dict(faults),
+    )
+
+
+def _recorded(plan: Plan, aims: Mapping[str, Aim], cohort: int | None) -> Values:
+    """What a device of a cohort records in a state of the world."""
+    return as_recorded(
+        plan, {metric.name: resolved(metric.mechanism, aims[metric.name], cohort) for metric in plan.metrics}
     )
 
 

@@ -16,7 +16,8 @@ from itertools import combinations, pairwise, permutations, product
 
 from reticent.device import SecretDraws, answer, in_range
 from reticent.mechanisms import COHORTS, SCALE
-from reticent.plan import Answers, Group, Plan, privacy_card
+from reticent.plan import Answers, Group, Plan
+from reticent.plan.card import privacy_card
 from reticent.privacy import compose
 from reticent.reports import to_json
 from reticent_lab.audit.clients import Values
@@ -40,7 +41,8 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[A
     windows: all pairs of histories of a small copy of the plan, with windows of at most two rounds and the values
     that differ most.
     """
-    card, checks = privacy_card(plan, rounds), []
+    card = privacy_card(plan, rounds)
+    checks = []
     results: list[Enumerated] = []
     parts: list[list[Decimal]] = []  # per group or single metric: the largest loss of 0, 1, … of its members
     grouped = {name for group in plan.groups for name in group.metrics}
@@ -106,12 +108,15 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[A
 @lru_cache(maxsize=256)
 def _two_windows(plan: Plan) -> tuple[Ratio, int, bool]:
     """The worst ratio of the first metric, over how many histories, and whether the two windows are independent."""
-    worst, count, independent = EVEN, 0, True
+    worst = EVEN
+    count = 0
+    independent = True
     for metrics, length in ((plan.metrics, min(plan.answers.window, 2)), (plan.metrics[:1], 1)):
         copy = replace(plan, metrics=metrics, answers=Answers(length, 1))
         wide = length == 1
         laws = window_laws(copy, window_grid(copy, middle=wide), cohorts=1 + wide)
-        worst, count = max(worst, loss_of_laws(laws)), count + len(laws)
+        worst = max(worst, loss_of_laws(laws))
+        count = count + len(laws)
         independent &= all(windows_are_independent(law, length) for law in laws)
     return worst, count, independent
 
@@ -150,7 +155,8 @@ class FunctionTable:
     def look_up(self, root: bytes, message: bytes) -> bytes:
         """The output of an input: the same one for the same input."""
         if root + message not in self._known:
-            fields, place = [], 0
+            fields = []
+            place = 0
             while place < len(message):
                 size = int.from_bytes(message[place : place + 4], "big")
                 fields.append(message[place + 4 : place + 4 + size])
@@ -168,7 +174,9 @@ class _TableHash:
     """`blake2b` as far as `SecretDraws` uses it, over a table."""
 
     def __init__(self, table: FunctionTable, root: bytes, data: bytes = b"") -> None:
-        self._table, self._root, self._data = table, root, data
+        self._table = table
+        self._root = root
+        self._data = data
 
     def copy(self) -> _TableHash:
         return _TableHash(self._table, self._root, self._data)
@@ -260,14 +268,16 @@ def _outputs_of(
     cohorts = (
         [(tells[0] + more) % COHORTS for more in range(most if plan.uses_cohort else 1)] if tells else [0]
     )
-    window, orders = plan.answers.window, permutations(range(len(plan.metrics)))
+    window = plan.answers.window
+    orders = permutations(range(len(plan.metrics)))
     known: dict[tuple[str, str], Outputs] = {
         ("", "round"): _parts({-(-SCALE * place // window) for place in range(window)}),
         ("", "metrics"): [(1, b"".join(n.to_bytes(8, "big") for n in order).ljust(64)) for order in orders],
         ("", "cohort"): [(1, bytes([cohort]).ljust(64)) for cohort in cohorts],
     }
     for metric in plan.metrics:
-        mechanism, values = metric.mechanism, {moment[metric.name] for moment in moments}
+        mechanism = metric.mechanism
+        values = {moment[metric.name] for moment in moments}
         known[metric.name, "alpha"] = _parts(
             {
                 -(-SCALE * (high - value) // (high - low))
@@ -284,7 +294,9 @@ def _outputs_of(
         known[metric.name, "memo"] = _parts(cuts, min(mechanism.bits, 2))
 
     def outputs(fields: list[bytes]) -> Outputs:
-        name, purpose, block = fields[0].decode(), fields[3].decode(), int.from_bytes(fields[5], "big")
+        name = fields[0].decode()
+        purpose = fields[3].decode()
+        block = int.from_bytes(fields[5], "big")
         if purpose == "id" or block:  # an id of its own; bits beyond the first eight
             return [(1, b"".join(fields).rjust(64)[-64:])]
         return known[name, purpose]

@@ -73,7 +73,7 @@ def audit(
     files: list[Path] = []
     if out:
         from reticent_collector.plots import save
-        from reticent_lab.audit import draw_audit
+        from reticent_lab.audit.run import draw_audit
 
         files = save(draw_audit(result), out, "audit")
     if as_json:
@@ -105,7 +105,7 @@ def _client(command: str | None) -> Iterator[AuditedClient | None]:
 
 
 def _print(screen: Console, audit: Audit, files: list[Path]) -> None:
-    from reticent_lab.audit import at_least
+    from reticent_lab.audit.bounds import at_least
 
     title = f"Losses of {audit.plan} (version {audit.version})"
     exact = table("exact, by enumeration", "claim", "loss", "", title=title, words=[-1])

@@ -14,8 +14,8 @@ from rich.markup import escape
 
 from reticent.errors import ParameterError, PlanError
 from reticent.mechanisms import exact
-from reticent.plan import Plan, PrivacyCard
-from reticent.plan.card import duration
+from reticent.plan import Plan
+from reticent.plan.card import PrivacyCard, duration
 from reticent.privacy import CLAIMS, printed
 from reticent_collector.cli import output
 from reticent_collector.cli.output import VerbCommand, counted, figure, table
@@ -172,13 +172,9 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
     choice = lab.best(tried).choice if ranges else lab.choose(goal)
     output.make_folder(out)
     text = lab.plan_text(choice)
-    try:  # all numbers suit a plan by now; a name, a unit or a label may not
-        suits, problem = Plan.from_toml(text).name == choice.goal.name, "expected a plain name."
-    except PlanError as error:
-        suits, problem = False, str(error.problems[0])
-    if not suits:
-        raise click.UsageError(f"--name, --unit or --labels does not suit a plan: {problem}")
-    outs, files = lab.ways_out(choice), list[Path]()
+    _check_plan(text, choice.goal.name)
+    outs = lab.ways_out(choice)
+    files: list[Path] = []
     if out is not None:
         file = out / f"{choice.goal.name}-design.toml"
         file.write_text(text, encoding="utf-8")
@@ -220,12 +216,23 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
         output.found_problems()
 
 
+def _check_plan(text: str, name: str) -> None:
+    """Raise `UsageError` unless this is a plan: all numbers suit one by now; a name, a unit or a label may not."""
+    try:
+        problem = "" if Plan.from_toml(text).name == name else "expected a plain name."
+    except PlanError as error:
+        problem = str(error.problems[0])
+    if problem:
+        raise click.UsageError(f"--name, --unit or --labels does not suit a plan: {problem}")
+
+
 def _read(wanted: dict[str, Any]) -> Recorded | None:
     """The recorded values; range, edges and devices that are not given are taken from them."""
     from reticent_lab.design import edges_of
     from reticent_lab.design.ranges import round_numbers
 
-    file, kind = wanted.pop("values"), wanted["kind"]
+    file = wanted.pop("values")
+    kind = wanted["kind"]
     fixed = bool(wanted["labels"] or wanted["edges"]) or kind in ("choice", "flag")
     if file is None:
         _refuse(
@@ -362,33 +369,57 @@ def _ways(choice: Choice) -> dict[str, object]:
 
 
 def _print_choice(screen: Console, choice: Choice, outs: tuple[WayOut, ...]) -> None:
-    goal, chosen = choice.goal, choice.chosen
-    asked = f"{'the mean' if goal.buckets is None else f'{goal.buckets} buckets'} of 0 to "
-    asked += _amount(goal, goal.max_value, mean=True)
-    if goal.labels or goal.flag:
-        asked = "yes or no" if goal.flag else f"a choice of {escape(', '.join(goal.labels))}, or none"
+    goal = choice.goal
+    chosen = choice.chosen
     parts = f" in {goal.segments} segments" if goal.segments > 1 else ""
     alike = f", one of {goal.metrics} such metrics" if goal.metrics > 1 else ""
-    screen.print(f"[bold]{escape(goal.name)}[/bold]: {asked}, from {goal.devices:,} devices{parts}{alike}")
-    usual = " (the limit when none is given)" if goal.epsilon is None else ""
-    limit = f"epsilon {figure(float(goal.limit / goal.answers_of_a_device))}{usual}"
-    if goal.lifetime or goal.year:
-        limit = f"a {'same-pattern ' if goal.lifetime else ''}loss of {figure(float(goal.lifetime or goal.year or 0))}"
-        limit += " in a year" if goal.year else ""
-    if goal.half_width is None:
-        verdict = "[green]The narrowest interval within the limit[/green]"
-    elif choice.met:
-        verdict = f"[green]±{_amount(goal, goal.half_width)} is achievable[/green]"
-    else:
-        verdict = (
-            f"[red]±{_amount(goal, goal.half_width)} is not achievable[/red] within {limit}; the nearest"
-        )
+    screen.print(
+        f"[bold]{escape(goal.name)}[/bold]: {_asked(goal)}, from {goal.devices:,} devices{parts}{alike}"
+    )
     answers = f"and flip {float(chosen.flip):g}"
     if goal.sampled:
         answers = f"in each window of {duration(goal.answers.window * goal.round_seconds)}"
-        answers += f", {goal.answers.metrics} of {goal.metrics} metrics per report" * (goal.metrics > 1)
+        if goal.metrics > 1:
+            answers += f", {goal.answers.metrics} of {goal.metrics} metrics per report"
     epsilon = printed(float(chosen.epsilon))
-    screen.print(f"{verdict}: {chosen.metric.mechanism.title} with epsilon {epsilon} {answers}.")
+    screen.print(f"{_verdict(choice)}: {chosen.metric.mechanism.title} with epsilon {epsilon} {answers}.")
+    _print_figures(screen, goal, chosen)
+    if outs:
+        screen.print("\nTo reach it, give up one of these and keep the others:")
+    for way in outs:
+        screen.print(f"  {_way_out(goal, way)}")
+
+
+def _asked(goal: Goal) -> str:
+    """What devices are asked, in words."""
+    if goal.flag:
+        return "yes or no"
+    if goal.labels:
+        return f"a choice of {escape(', '.join(goal.labels))}, or none"
+    what = "the mean" if goal.buckets is None else f"{goal.buckets} buckets"
+    return f"{what} of 0 to {_amount(goal, goal.max_value, mean=True)}"
+
+
+def _verdict(choice: Choice) -> str:
+    """Whether the goal is achievable, in words."""
+    goal = choice.goal
+    if goal.half_width is None:
+        return "[green]The narrowest interval within the limit[/green]"
+    if choice.met:
+        return f"[green]±{_amount(goal, goal.half_width)} is achievable[/green]"
+    usual = " (the limit when none is given)" if goal.epsilon is None else ""
+    limit = f"epsilon {figure(float(goal.limit / goal.answers_of_a_device))}{usual}"
+    if goal.lifetime:
+        limit = f"a same-pattern loss of {figure(float(goal.lifetime))}"
+    elif goal.year:
+        limit = f"a loss of {figure(float(goal.year))}"
+    if goal.year:
+        limit += " in a year"
+    return f"[red]±{_amount(goal, goal.half_width)} is not achievable[/red] within {limit}; the nearest"
+
+
+def _print_figures(screen: Console, goal: Goal, chosen: Design) -> None:
+    """The half-width and the losses of a design."""
     share = f" ({chosen.half_width / float(goal.top):.2%} of the range)" if goal.buckets is None else ""
     at = ", at worst"
     if goal.expected is not None:
@@ -402,19 +433,21 @@ def _print_choice(screen: Console, choice: Choice, outs: tuple[WayOut, ...]) -> 
         screen.print(f"{'':18}  {_amount(goal, goal.bias)} of it is clipping: values above the range")
     losses = zip(chosen.card.figures(chosen.card.loss), chosen.card.columns.values(), strict=True)
     figures = [f"{loss} {title}" for loss, title in losses]
-    screen.print(f"  privacy loss      {', '.join(figures[:3])}{',' * (len(figures) > 3)}")
-    if len(figures) > 3:
+    more = "," if len(figures) > 3 else ""
+    screen.print(f"  privacy loss      {', '.join(figures[:3])}{more}")
+    if more:
         screen.print(f"{'':18}  {', '.join(figures[3:])}")
-    if outs:
-        screen.print("\nTo reach it, give up one of these and keep the others:")
-    for way in outs:
-        if way.instead is None:
-            screen.print(f"  [dim]no {WORDS[way.part]} alone is enough[/dim]")
-            continue
-        instead, wanted = (_part(goal, way.part, number) for number in (way.instead, way.wanted))
-        unit = " devices" if way.part == "devices" else ""
-        name = "" if way.part in ("devices", "half_width") else f"{WORDS[way.part]} "
-        screen.print(f"  {name}{instead}{unit} instead of {wanted}")
+
+
+def _way_out(goal: Goal, way: WayOut) -> str:
+    """What to give up, in words."""
+    if way.instead is None:
+        return f"[dim]no {WORDS[way.part]} alone is enough[/dim]"
+    instead = _part(goal, way.part, way.instead)
+    wanted = _part(goal, way.part, way.wanted)
+    unit = " devices" if way.part == "devices" else ""
+    name = "" if way.part in ("devices", "half_width") else f"{WORDS[way.part]} "
+    return f"{name}{instead}{unit} instead of {wanted}"
 
 
 def _part(goal: Goal, part: str, number: Fraction | int) -> str:
@@ -487,7 +520,8 @@ def _print_alternatives(screen: Console, choice: Choice) -> None:
         *(LOSSES[name] for name in choice.chosen.card.columns), title="\nSimilar designs",
     )  # fmt: skip
     for neighbour in neighbours(choice):
-        design, plan = neighbour.design, neighbour.design.plan
+        design = neighbour.design
+        plan = neighbour.design.plan
         rows.add_row(
             neighbour.label,
             design.candidate.mechanism,

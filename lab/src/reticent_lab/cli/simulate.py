@@ -30,7 +30,9 @@ FALSE_ALARM = 1e-6
 READING = f"""\
 Losses compare {CLAIMS["lifetime"].compares}. A lonely device
 shares its pattern with at most one other; flips blur it. See docs/how-to/simulate.md."""
-DEVICES, ROUNDS, DAY = 100_000, 31, 86_400
+DEVICES = 100_000
+ROUNDS = 31
+DAY = 86_400
 MOST_INDIVIDUALS = 100_000
 LONG = 2_000_000_000
 """Values that take about a minute on two cores: individuals × rounds × metrics × repetitions."""
@@ -129,10 +131,25 @@ def _sources(plan: Plan, files: tuple[str, ...], names: tuple[str, ...]) -> dict
     """Where the values of each metric come from."""
     from reticent_lab.fleet import population
 
+    by_file = _by_metric(plan, "--values", files)
+    by_name = _by_metric(plan, "--population", names)
+    _check_sources(plan, by_file, by_name)
     per_day = max(1, DAY // plan.round_seconds)
     recordings: dict[str, Recorded] = {}
     sources: dict[str, Population] = {}
-    by_file, by_name = _by_metric(plan, "--values", files), _by_metric(plan, "--population", names)
+    for metric in plan.metrics:
+        own = metric.name if metric.name in by_file or metric.name in by_name else None
+        if own in by_file:
+            file = by_file[own]
+            recordings[file] = recordings.get(file) or recorded_values(file)
+            sources[metric.name] = recordings[file]
+        else:  # of a choice: its labels
+            sources[metric.name] = population(by_name[own], metric.mechanism.max_value, per_day)
+    return sources
+
+
+def _check_sources(plan: Plan, by_file: dict[str | None, str], by_name: dict[str | None, str]) -> None:
+    """Raise `UsageError` unless each metric has one source."""
     if (not by_file and not by_name) or (None in by_file and None in by_name):
         raise click.UsageError(
             "Give either --values FILE, or --population NAME, for the metrics without their own."
@@ -145,15 +162,6 @@ def _sources(plan: Plan, files: tuple[str, ...], names: tuple[str, ...]) -> dict
         raise click.UsageError(
             f"No values for {', '.join(missing)}: add --values {missing[0]}=FILE or --population {missing[0]}=NAME."
         )
-    for metric in plan.metrics:
-        own = metric.name if metric.name in by_file or metric.name in by_name else None
-        if own in by_file:
-            file = by_file[own]
-            recordings[file] = recordings.get(file) or recorded_values(file)
-            sources[metric.name] = recordings[file]
-        else:  # of a choice: its labels
-            sources[metric.name] = population(by_name[own], metric.mechanism.max_value, per_day)
-    return sources
 
 
 def _by_metric(plan: Plan, option: str, given: tuple[str, ...]) -> dict[str | None, str]:
@@ -178,7 +186,8 @@ def _by_metric(plan: Plan, option: str, given: tuple[str, ...]) -> dict[str | No
 
 
 def _show(simulation: Simulation, out: Path | None) -> None:
-    screen, card = output.console(), simulation.card
+    screen = output.console()
+    card = simulation.card
     rounds, repetitions = counted(simulation.rounds, "round"), counted(simulation.repetitions, "repetition")
     sizes = f"{simulation.devices:,} devices, {rounds}, {repetitions}"
     title = f"{simulation.plan.name}: {sizes}, seed {simulation.seed}"
@@ -248,7 +257,7 @@ def _accuracy(over: str, title: str, metrics: Mapping[str, MetricEstimates]) -> 
 
 def _write(simulation: Simulation, out: Path) -> None:
     from reticent_collector.plots import save
-    from reticent_lab.simulate import pictures
+    from reticent_lab.simulate.pictures import pictures
 
     (out / "results.json").write_text(json.dumps(simulation.to_dict(), indent=1) + "\n")
     tables = {"rounds.csv": [row for metric in simulation.metrics.values() for row in metric.rows()]}

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
-from reticent.plan import Plan, PrivacyCard
+from reticent.plan import Plan
+from reticent.plan.card import PrivacyCard
 from reticent.privacy import CLAIMS, printed
 from reticent_collector.estimates import expected_average_half_width
 from reticent_lab.design.choice import (
@@ -97,7 +98,8 @@ def reason(choice: Choice) -> str:
     Remembered answers, for devices that keep their value. All answers ever sent are at most e^1.0 times as likely from a device that keeps one value as from a device that keeps any other. Sampled answers lose 1.0 in each window, without end.
     """  # noqa: E501
     remembered, sampled = both_ways(choice)
-    window, time = sampled.card.window or 0.0, sampled.card.time
+    window = sampled.card.window or 0.0
+    time = sampled.card.time
     if not choice.goal.sampled:
         promise = CLAIMS["constant"].says(remembered.card.constant)
         return (
@@ -134,7 +136,8 @@ def neighbours(choice: Choice) -> tuple[Neighbour, ...]:
     for other in candidates(goal):
         if other == chosen.candidate or other.bits > MOST_BITS:
             continue
-        own_flip, most = other.flip(goal), other.most_epsilon(goal, limit)
+        own_flip = other.flip(goal)
+        most = other.most_epsilon(goal, limit)
         if own_flip is not None and most is not None:
             around.append(Neighbour("instead", make(goal, other, most, own_flip)))
     for label, devices in (("devices / 2", goal.devices // 2), ("devices × 2", goal.devices * 2)):
@@ -194,7 +197,8 @@ def ways_out(choice: Choice) -> tuple[WayOut, ...]:
     >>> [(way.part, float(way.instead)) for way in ways_out(choose(goal))]
     [('devices', 102000.0), ('epsilon', 1.01), ('half_width', 242.0), ('flip', 0.197)]
     """
-    goal, wanted = choice.goal, choice.goal.half_width
+    goal = choice.goal
+    wanted = choice.goal.half_width
     if choice.met or wanted is None:
         return ()
 
@@ -209,11 +213,16 @@ def ways_out(choice: Choice) -> tuple[WayOut, ...]:
     fleets = [fleet for fleet in FLEETS if fleet >= goal.devices]
     ways = [WayOut("devices", goal.devices, least("devices", fleets))]
     part: Part = "epsilon"
-    limit, rungs = goal.limit / goal.answers_of_a_device, EPSILONS
+    limit = goal.limit / goal.answers_of_a_device
+    rungs = EPSILONS
     if goal.lifetime is not None:
-        part, limit, rungs = "lifetime", goal.lifetime, LIFETIMES
+        part = "lifetime"
+        limit = goal.lifetime
+        rungs = LIFETIMES
     elif goal.year is not None:
-        part, limit, rungs = "year", goal.year, YEARS
+        part = "year"
+        limit = goal.year
+        rungs = YEARS
     ways.append(WayOut(part, limit, least(part, [rung for rung in rungs if rung >= limit])))
     ways.append(WayOut("half_width", wanted, wider if wider < goal.top / 2 else None))
     if goal.change_time is not None:

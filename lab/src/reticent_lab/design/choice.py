@@ -11,7 +11,8 @@ from math import ceil, floor, log10
 from typing import Literal, TypeVar
 
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
+from reticent.plan import Metric, Plan
+from reticent.plan.card import PrivacyCard, privacy_card
 from reticent.privacy import Losses, compose, lifetime_loss, loss_of_moved_change, loss_of_window, upward
 from reticent_collector.estimates import expected_average_half_width
 from reticent_lab.design.goal import DAY, LEAST_EPSILON, MOST_BUCKETS, MOST_EPSILON, MOST_FLIP, WEEK, Goal
@@ -246,16 +247,7 @@ def choose(goal: Goal) -> Choice:
     (True, 0.783, 299.9)
     """
     if goal.sampled and goal.window is None:
-        seconds = [WEEK, 2 * WEEK, 4 * WEEK] if goal.year else [WEEK]
-        if goal.year is None and goal.period and goal.period * goal.round_seconds < WEEK:
-            seconds += [DAY, goal.round_seconds]
-        windows = dict.fromkeys(max(1, length // goal.round_seconds) for length in seconds)
-        choices = []
-        for window in windows:
-            choices.append(choose(replace(goal, window=window)))
-            if choices[-1].met:
-                return choices[-1]
-        return choices[-1] if goal.year else min(choices, key=lambda choice: choice.chosen.half_width)
+        return _choose_window(goal)
     if goal.sampled and goal.metrics > 1 and goal.asked is None:
         powers = [1 << power for power in range(goal.metrics.bit_length()) if 1 << power < goal.metrics]
         numbers = [n for n in (*powers, goal.metrics) if n * LEAST_EPSILON <= goal.limit]
@@ -273,6 +265,20 @@ def choose(goal: Goal) -> Choice:
     return Choice(goal, nearest, met=goal.half_width is None)
 
 
+def _choose_window(goal: Goal) -> Choice:
+    """The first window that is precise enough, or else the one that comes nearest."""
+    seconds = [WEEK, 2 * WEEK, 4 * WEEK] if goal.year else [WEEK]
+    if goal.year is None and goal.period and goal.period * goal.round_seconds < WEEK:
+        seconds += [DAY, goal.round_seconds]
+    choices = []
+    for window in dict.fromkeys(max(1, length // goal.round_seconds) for length in seconds):
+        choice = choose(replace(goal, window=window))
+        if choice.met:
+            return choice
+        choices.append(choice)
+    return choices[-1] if goal.year else min(choices, key=lambda choice: choice.chosen.half_width)
+
+
 def can_be_met(goal: Goal) -> bool:
     """Whether some candidate is precise enough within the limit; with sampled answers, in the goal's window."""
     return any(_is_enough(goal, candidate, flip, most) for candidate, flip, most in _private_enough(goal))
@@ -280,7 +286,8 @@ def can_be_met(goal: Goal) -> bool:
 
 def _private_enough(goal: Goal) -> Iterator[tuple[Candidate, Fraction, Fraction]]:
     for candidate in candidates(goal):
-        flip, most = candidate.flip(goal), candidate.most_epsilon(goal, goal.limit)
+        flip = candidate.flip(goal)
+        most = candidate.most_epsilon(goal, goal.limit)
         if flip is not None and most is not None:
             yield candidate, flip, most
 

@@ -14,7 +14,8 @@ from reticent.plan.parse import MAX_NUMBER, MIN_NUMBER
 from reticent_collector.estimates import check_confidence
 from reticent_collector.plans.linter import LARGE_EPSILON
 
-LEAST_EPSILON, MOST_EPSILON = Fraction(1, 1000), Fraction(20)
+LEAST_EPSILON = Fraction(1, 1000)
+MOST_EPSILON = Fraction(20)
 """What a plan takes for epsilon."""
 
 MOST_FLIP = Fraction(499, 1000)  # What a plan takes for flip, at most
@@ -253,7 +254,8 @@ class Goal:
                     "fresh draws need no flips",
                 )
         else:
-            others, hint = ("year", "window", "asked"), "only promise any-history has them"
+            others = ("year", "window", "asked")
+            hint = "only promise any-history has them"
         for name in others:
             if getattr(self, name) is not None:
                 raise ParameterError(

@@ -102,7 +102,8 @@ def _scaled(axes: Axes) -> None:
 
 
 def _draw_ranges(axes: Axes, choice: Choice, ranges: tuple[Range, ...]) -> None:
-    unit, tops = choice.goal.unit or "in the counter's unit", [float(tried.max_value) for tried in ranges]
+    unit = choice.goal.unit or "in the counter's unit"
+    tops = [float(tried.max_value) for tried in ranges]
     errors = [tried.rmse for tried in ranges]
     lines = {
         "error": errors,

@@ -124,7 +124,8 @@ def _deviation(goal: Goal, design: Design, mean: float) -> float:
         windows = -(-rounds // goal.answers.window)
         repeated = (windows - 1) * mean * (float(goal.max_value) - mean) / reports
         return sqrt(expected_variance(metric, reports, mean) + repeated)
-    flip, contrast = float(design.flip), float(metric.channel.contrast)
+    flip = float(design.flip)
+    contrast = float(metric.channel.contrast)
     averaged = flip * (1 - flip) * (1 - 1 / rounds) * (float(goal.max_value) / contrast) ** 2 / goal.answering
     return sqrt(expected_variance(metric, goal.answering, mean) - averaged)
 
@@ -140,9 +141,11 @@ def edges_of(values: NDArray[Any], buckets: int, unit: str = "") -> tuple[Fracti
     """
     numbers = round_numbers(float(values.max(initial=1)), unit)
     inner: set[Fraction] = set()
-    rest, parts = np.sort(values, axis=None), buckets
+    rest = np.sort(values, axis=None)
+    parts = buckets
     if (values == 0).mean() * buckets >= 1 and (values > 0).any():
-        rest, parts = rest[rest > 0], buckets - 1
+        rest = rest[rest > 0]
+        parts = buckets - 1
         inner.add(Fraction(1))
     for part in range(1, parts):
         quantile = Fraction(int(rest[len(rest) * part // parts]))

@@ -27,7 +27,8 @@ def section(choice: Choice, every: bool = False) -> str:
     epsilon = 1
     flip = 0.2
     """
-    goal, plan = choice.goal, choice.chosen.plan
+    goal = choice.goal
+    plan = choice.chosen.plan
     lines = []
     if plan.answers.sampled:
         window = duration(plan.answers.window * plan.round_seconds)

@@ -147,7 +147,10 @@ class VectorisedFleet:
     def __init__(self, plan: Plan, devices: int, seed: int, first: int = 0) -> None:
         if devices < 1 or first < 0 or first + devices > 2**63:
             raise ParameterError("devices", "a whole number >= 1, numbered from 0 to below 2^63", devices)
-        self.plan, self.devices, self.seed, self.first = plan, devices, seed, first
+        self.plan = plan
+        self.devices = devices
+        self.seed = seed
+        self.first = first
         members = [name for group in plan.groups for name in group.metrics]
         if len(set(members)) != len(members):
             raise ParameterError("groups", "each metric in at most one group", members)
@@ -161,7 +164,8 @@ class VectorisedFleet:
 
     def packed(self, round_number: int, values: Values, tags: Tags | None = None) -> bytes:
         """What the devices answer in a round, as a packed batch; without `tags` every tag is "other"."""
-        given, codes = self._checked(round_number, values), self._codes(tags)
+        given = self._checked(round_number, values)
+        codes = self._codes(tags)
         answering = self._answering(round_number)
         records = np.empty((len(answering), record_width(self.plan)), dtype=np.uint8)
         records[:, :8] = np.frombuffer(round_number.to_bytes(8, "big"), dtype=np.uint8)
@@ -181,7 +185,8 @@ class VectorisedFleet:
 
     def reports(self, round_number: int, values: Values, tags: Tags | None = None) -> Iterator[Report]:
         """What the devices answer in a round, in order."""
-        head, batch = to_packed([], self.plan), self.packed(round_number, values, tags)
+        head = to_packed([], self.plan)
+        batch = self.packed(round_number, values, tags)
         step = _REPORTS * record_width(self.plan)
         for place in range(len(head), len(batch), step):
             yield from from_packed(head + batch[place : place + step], self.plan)
@@ -190,7 +195,8 @@ class VectorisedFleet:
         self, round_number: int, values: Values, tags: Tags | None = None
     ) -> dict[Slice, dict[str, Counts]]:
         """The counts of all reports of a round, as `count_reports` gives them; no report is written."""
-        given, codes = self._checked(round_number, values), self._codes(tags)
+        given = self._checked(round_number, values)
+        codes = self._codes(tags)
         answering = self._answering(round_number)
         asked = np.empty((len(answering), self.plan.asked_bytes), dtype=np.uint8)
         bits = np.empty((len(answering), self.plan.report_bytes), dtype=np.uint8)
@@ -200,7 +206,8 @@ class VectorisedFleet:
 
         each_block(work, len(answering), _BLOCK)
         everyone = answering.part(slice(0, len(answering)))
-        cohorts, codes = answering.chance.cohorts[everyone], codes[everyone]
+        cohorts = answering.chance.cohorts[everyone]
+        codes = codes[everyone]
         counts = {}
         for cell in product(*(enumerate(segment.tags) for segment in self.plan.segments)):
             here: Any = slice(None)
@@ -224,7 +231,8 @@ class VectorisedFleet:
                 "answers", "remembered answers, which alone have classes that last", "sampled"
             )
         given = self._checked(0, values if isinstance(values, Mapping) else {metric: values})
-        asked, answering = self._metric(metric), self._answering(0)
+        asked = self._metric(metric)
+        answering = self._answering(0)
         classes = np.empty(self.devices, dtype=np.min_scalar_type(asked.mechanism.classes - 1))
 
         def work(block: slice) -> None:
@@ -274,7 +282,8 @@ class VectorisedFleet:
         asked: NDArray[np.bool_] | None,
     ) -> list[NDArray[Any]]:
         """The bits that a block sends, one array per answer bit of the metrics; 0 where one is not asked."""
-        part, chance = answering.part(block), answering.chance
+        part = answering.part(block)
+        chance = answering.chance
         scratch = np.empty((2, block.stop - block.start), np.uint64)
         sent: list[NDArray[Any]] = []
         for metric, classes in zip(metrics, self._classified(answering, values, block, metrics), strict=True):

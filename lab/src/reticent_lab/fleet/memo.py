@@ -56,8 +56,10 @@ def high_word(words: Words, factors: Any) -> NDArray[Any]:
     if factors.dtype == object:
         return np.asarray(words.astype(object) * factors >> 64)
     factors = factors.astype(np.uint64)
-    low, high = words & _LOW, words >> _HALF
-    by_low, by_high = factors & _LOW, factors >> _HALF
+    low = words & _LOW
+    high = words >> _HALF
+    by_low = factors & _LOW
+    by_high = factors >> _HALF
     middle = high * by_low + (low * by_low >> _HALF)
     carried = low * by_high + (middle & _LOW)
     return np.asarray(high * by_high + (middle >> _HALF) + (carried >> _HALF))
@@ -119,7 +121,8 @@ class _Scale:
         self._denominator = lcm(*(point.denominator for point in points))
         self._points = [int(point * self._denominator) for point in points]
         self._ceilings = np.array([min(ceil(point), _ROOM) for point in points], dtype=np.int64)
-        self._top, self._last = ceil(points[-1]), len(points) - 2
+        self._top = ceil(points[-1])
+        self._last = len(points) - 2
         if self._top * self._denominator >= _ROOM:
             raise ParameterError(
                 f"metrics.{metric.name}",
@@ -145,7 +148,8 @@ class Cells(_Scale):
 
     def __init__(self, metric: Metric, draws: FleetDraws) -> None:
         super().__init__(metric)
-        self._draws, self._alpha = draws, draws.places.alpha(metric)
+        self._draws = draws
+        self._alpha = draws.places.alpha(metric)
         self._widths = np.diff(np.array(self._points, dtype=object))
         self._widths64 = self._widths.astype(np.uint64)
         self._rights64 = np.array(self._points[1:], dtype=np.int64)
@@ -188,7 +192,8 @@ class BucketClasses(_Scale):
 
     def __init__(self, metric: Metric, cohorts: NDArray[np.uint8]) -> None:
         super().__init__(metric)
-        self._mechanism, self._cohorts = metric.mechanism, cohorts
+        self._mechanism = metric.mechanism
+        self._cohorts = cohorts
         self._absent = metric.mechanism.intervals - 1 if metric.absent else None
         self._table: NDArray[np.uint8] | None = None
         if self._top <= _TABLE:
@@ -225,7 +230,8 @@ class Memo:
         self, metric: Metric, draws: FleetDraws, cohorts: NDArray[np.uint8], keep: bool = True
     ) -> None:
         self._draws, self._cohorts = draws, cohorts
-        self._bits, self._classes = metric.bits, metric.mechanism.classes
+        self._bits = metric.bits
+        self._classes = metric.mechanism.classes
         self._varies = metric.mechanism.thresholds_vary
         classes = range(self._classes)
         places = [[draws.places.memo(metric, number, bit) for number in classes] for bit in range(self._bits)]

@@ -104,7 +104,8 @@ class TruncatedNormal(InBlocks):
     def _fill(self, draw: np.random.Generator, values: NDArray[np.int32]) -> None:
         mean = self.max_value / 2 if self.mean is None else self.mean
         deviation = self.max_value / 12 if self.deviation is None else self.deviation
-        low, high = ndtr(-mean / deviation), ndtr((self.max_value - mean) / deviation)
+        low = ndtr(-mean / deviation)
+        high = ndtr((self.max_value - mean) / deviation)
         for row in values:
             normal = ndtri(low + (high - low) * draw.random(len(row)))
             row[:] = np.clip(np.rint(mean + deviation * normal), 0, self.max_value)

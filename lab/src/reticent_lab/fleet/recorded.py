@@ -67,7 +67,8 @@ class Recorded:
         """The first `rounds` days of so many individuals: int32[rounds, devices]."""
         if not 0 <= rounds <= len(self.days):
             raise ParameterError("rounds", f"at most {len(self.days)}, the days in {self.name}", rounds)
-        table, individuals = self.table[:rounds], len(self.individuals)
+        table = self.table[:rounds]
+        individuals = len(self.individuals)
         if devices == individuals:
             return table.copy()
         chosen = generator.choice(individuals, devices, replace=devices > individuals)
@@ -115,8 +116,9 @@ def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -
         raise ValuesError(f"{file}: expected values below 2^31; give max_value to clamp larger ones.")
     table = np.zeros((len(order), len(rows.individuals)), dtype=np.int32)
     table.reshape(-1)[places] = np.minimum(rows.values, top)
-    individuals, days = map(str, rows.individuals), (str(rows.days[place]) for place in order)
-    return Recorded(file.name.split(".")[0], top, tuple(individuals), tuple(days), table)
+    individuals = tuple(map(str, rows.individuals))
+    days = tuple(str(rows.days[place]) for place in order)
+    return Recorded(file.name.split(".")[0], top, individuals, days, table)
 
 
 class _Form(NamedTuple):
@@ -176,12 +178,19 @@ def _csv(file: Path) -> _Rows:
 
 
 def _cells(form: _Form, rows: list[list[str]], first: int) -> tuple[list[str], list[str], list[str]]:
+    """The individual, day and value of each value in some lines."""
     numbered = [str(place) for place in range(first, first + len(rows))]
-    if form.picks:
-        who, when, what = form.picks
-        names = numbered if who is None else [row[who] for row in rows]
-        dates = ["1"] * len(rows) if when is None else [row[when] for row in rows]
-        return names, dates, [row[what] for row in rows]
+    if form.picks is None:
+        return _cells_of_days(form, rows, numbered)
+    who, when, what = form.picks
+    names = numbered if who is None else [row[who] for row in rows]
+    dates = ["1"] * len(rows) if when is None else [row[when] for row in rows]
+    return names, dates, [row[what] for row in rows]
+
+
+def _cells_of_days(
+    form: _Form, rows: list[list[str]], numbered: list[str]
+) -> tuple[list[str], list[str], list[str]]:
     names = [row[0] for row in rows] if form.labelled else numbered
     values = [cell for row in rows for cell in row[form.labelled :]]
     values = ["0" if cell.strip().lower() in _NOTHING else cell for cell in values]
@@ -189,6 +198,7 @@ def _cells(form: _Form, rows: list[list[str]], first: int) -> tuple[list[str], l
 
 
 def _form(file: Path, delimiter: str, heads: list[str]) -> _Form:
+    """The form of a file, by the cells of its first line."""
     known = {name: place for place, head in enumerate(heads) if (name := _column(head))}
     size = len(heads)
     if "value" in known and (len(known) == len(COLUMNS) or size <= 2):
@@ -196,21 +206,25 @@ def _form(file: Path, delimiter: str, heads: list[str]) -> _Form:
         return _Form(delimiter, True, size, places)
     if size == 1 and heads[0]:
         return _Form(delimiter, not _is_number(heads[0]), 1, (None, None, 0))
-    header = "individual" in known or (
-        size > 1 and not (_is_number(heads[-1]) or heads[-1].lower() in _NOTHING)
-    )
-    if header and "day" not in known and all(any(map(str.isdigit, head)) for head in heads[1:]):
-        return _Form(delimiter, True, size, None, tuple(heads[1:]), labelled=True)
-    if header or size < 2:
+    if "individual" in known or (size > 1 and not _is_value(heads[-1])):  # a header
+        if "day" not in known and all(map(_has_digit, heads[1:])):
+            return _Form(delimiter, True, size, None, tuple(heads[1:]), labelled=True)
         _needed(file, [_column(head) or head for head in heads])
-    dated = not _is_number(heads[1]) and any(map(str.isdigit, heads[1]))
-    if size == len(COLUMNS) and dated:
-        return _Form(delimiter, False, size, (0, 1, 2))
-    if size == len(COLUMNS) and _is_number(heads[1]):
-        raise ValuesError(
-            f"{file}: three columns of numbers: expected a first line that names them: "
-            f"{', '.join(COLUMNS)}; or device and the name of each day."
-        )
+    if size < 2:
+        _needed(file, heads)
+    return _form_without_header(file, delimiter, heads)
+
+
+def _form_without_header(file: Path, delimiter: str, heads: list[str]) -> _Form:
+    size = len(heads)
+    if size == len(COLUMNS):
+        if _is_number(heads[1]):
+            raise ValuesError(
+                f"{file}: three columns of numbers: expected a first line that names them: "
+                f"{', '.join(COLUMNS)}; or device and the name of each day."
+            )
+        if _has_digit(heads[1]):  # a date
+            return _Form(delimiter, False, size, (0, 1, 2))
     labelled = not _is_number(heads[0])
     days = tuple(str(day) for day in range(1, size + 1 - labelled))
     return _Form(delimiter, False, size, None, days, labelled)
@@ -226,6 +240,15 @@ def _is_number(text: str) -> bool:
         return float(text) >= 0
     except ValueError:
         return False
+
+
+def _is_value(text: str) -> bool:
+    """Whether it may stand for a value in a table of days."""
+    return _is_number(text) or text.lower() in _NOTHING
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
 
 
 def _opened(file: Path) -> TextIO:

@@ -30,7 +30,8 @@ def send_packed(
     report that arrives twice counts once. Raises `SendError` when a batch or some of its reports are refused.
     """
     header = packed_header(batch)
-    head, step = batch[: header.start], header.width * MOST_AT_ONCE
+    head = batch[: header.start]
+    step = header.width * MOST_AT_ONCE
     deadline = time.monotonic() + patience
     accepted = 0
     for place in range(header.start, len(batch), step):
@@ -41,7 +42,8 @@ def send_packed(
             status, wait, answer = _request(endpoint, part, key, timeout)
         if status != 202:
             raise SendError(f"{endpoint}: {answer.get('code', status)}: {answer.get('detail', '')}")
-        taken, rejected = int(answer.get("accepted", 0)), answer.get("rejected", [])
+        taken = int(answer.get("accepted", 0))
+        rejected = answer.get("rejected", [])
         if rejected:
             raise SendError(
                 f"{endpoint}: {rejected[0].get('code')}: {len(rejected)} of "

@@ -145,7 +145,8 @@ class AppUsage(InBlocks):
         self, draw: np.random.Generator, days: int, devices: int
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Each device's chance of use, and bool[days, devices]; who must be seen and is not is redrawn."""
-        chance, used = np.empty(devices), np.empty((days, devices), dtype=bool)
+        chance = np.empty(devices)
+        used = np.empty((days, devices), dtype=bool)
         filled_up = 0
         while filled_up < devices:
             count = int((devices - filled_up) / self.seen_share * 1.01) + 16
@@ -217,11 +218,14 @@ def _seen(usage: AppUsage) -> tuple[float, NDArray[np.float64], NDArray[np.float
         return 1.0, edges, edges
     chance = betaincinv(usage.use, usage.rest, (edges[1:] + edges[:-1]) / 2)
     leave = usage.dormancy * (1 - chance) ** usage.loyalty
-    engaged, dormant = np.full(_RANKS, usage.engaged), np.full(_RANKS, 1 - usage.engaged)
+    engaged = np.full(_RANKS, usage.engaged)
+    dormant = np.full(_RANKS, 1 - usage.engaged)
     for day in range(usage.seen_within):
         if day:
-            gone, back = engaged * leave, dormant * usage.comeback
-            engaged, dormant = engaged - gone + back, dormant + gone - back
+            gone = engaged * leave
+            back = dormant * usage.comeback
+            engaged = engaged - gone + back
+            dormant = dormant + gone - back
         engaged = engaged * (1 - np.minimum(1, chance * usage._weekend(day, usage.weekend_use)))
     total = np.append(0.0, np.cumsum(1 - engaged - dormant))
     if total[-1] < _RANKS / 1000:

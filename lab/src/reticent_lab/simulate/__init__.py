@@ -12,7 +12,11 @@ A plan on your own values before it ships: what would be estimated, how surely, 
     {1: 1.0}
 """
 
-from reticent_lab.simulate.pictures import pictures
-from reticent_lab.simulate.simulation import MetricEstimates, People, Simulation, simulate, true_values
+from reticent_lab.simulate.simulation import MetricEstimates, Simulation, simulate, true_values
 
-__all__ = ["MetricEstimates", "People", "Simulation", "pictures", "simulate", "true_values"]
+__all__ = [
+    "MetricEstimates",
+    "Simulation",
+    "simulate",
+    "true_values",
+]

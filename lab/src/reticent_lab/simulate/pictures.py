@@ -79,10 +79,14 @@ def _mean_over_rounds(axes: Any, estimates: MetricEstimates) -> None:
 
 
 def _last_histogram(axes: Any, estimates: MetricEstimates) -> None:
-    labels, edges = estimates.metric.labels, [float(edge) for edge in estimates.metric.mechanism.points]
+    labels = estimates.metric.labels
+    edges = [float(edge) for edge in estimates.metric.mechanism.points]
     places = np.arange(estimates.truth.shape[1])
-    value, lower, upper = estimates.value[0, -1], estimates.lower[0, -1], estimates.upper[0, -1]
-    middle, reach = (lower + upper) / 2, (upper - lower) / 2
+    value = estimates.value[0, -1]
+    lower = estimates.lower[0, -1]
+    upper = estimates.upper[0, -1]
+    middle = (lower + upper) / 2
+    reach = (upper - lower) / 2
     axes.bar(places, estimates.truth[-1], color=_TRUTH, alpha=0.45, width=0.9, label="truth")
     axes.errorbar(
         places, middle, yerr=reach, fmt="none", color=_ESTIMATE, label="interval, all buckets at once"

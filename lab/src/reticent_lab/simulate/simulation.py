@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from reticent.errors import ParameterError
-from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
+from reticent.plan import Metric, Plan
+from reticent.plan.card import PrivacyCard, privacy_card
 from reticent.privacy import loss_by_width, loss_of_constant_device
+from reticent_collector.counts import Counts
 from reticent_collector.estimates import Estimate, HistogramEstimate, clustered_interval, estimate
 from reticent_lab.crowd import MEMORY, Crowd, CrowdDraws, Floats, Table, in_range, law_of
 from reticent_lab.pattern_supports import PatternCounts, Supports
@@ -256,44 +258,29 @@ def simulate(
     crowd = values if isinstance(values, Crowd) else Crowd.of({**values})
     if repetitions < 1:
         raise ParameterError("repetitions", "a whole number >= 1", repetitions)
-    draws, rounds = CrowdDraws(plan, crowd, seed), crowd.rounds
+    draws = CrowdDraws(plan, crowd, seed)
+    rounds = crowd.rounds
     _check_memory(plan, draws, repetitions, memory)
-    laws = {metric.name: law_of(metric) for metric in plan.metrics}
-    truths: dict[str, Floats | float] = dict.fromkeys(laws, 0.0)
-    given, left = dict.fromkeys(laws, 0.0), dict.fromkeys(laws, 0.0)
-    patterns = {}
-    if not plan.answers.sampled:
-        patterns = {name: PatternCounts(rounds, law.metric.mechanism.classes) for name, law in laws.items()}
-
-    def look(part: slice, raw: Table, inside: Table) -> None:
-        copies = crowd.copies(part)
-        for place, (name, law) in enumerate(laws.items()):
-            truths[name] = truths[name] + law.truth(inside[name].T, copies)
-            given[name] += float(np.maximum(raw[name], 0).sum(axis=0, dtype=np.float64) @ copies)
-            left[name] += float(np.maximum(inside[name], 0).sum(axis=0) @ copies)
-            if patterns:
-                people_draw = np.random.default_rng([seed, _PEOPLE, part.start, place])
-                patterns[name].add(law.classes(inside[name].T, people_draw))
-
+    truth = _Truth(plan, crowd, seed)
     steps = len(draws.parts) + repetitions
-    drawn = draws.draw(repetitions, look, lambda done, _: progress(done, steps))
+    drawn = draws.draw(repetitions, truth.look, lambda done, _: progress(done, steps))
     width = plan.answers.window or rounds
-    spans = [slice(start, start + width) for start in range(0, rounds, width)] if plan.answers.sampled else []
-    numbers: dict[str, list[Floats]] = {name: [] for name in laws}
-    pooled: dict[str, list[Floats]] = {name: [] for name in laws if spans}
+    spans = [slice(start, start + width) for start in range(0, rounds, width)]
+    numbers: dict[str, list[Floats]] = {name: [] for name in plan.by_name}
+    pooled: dict[str, list[Floats]] = {name: [] for name in plan.by_name if plan.answers.sampled}
     for repetition, tallies in enumerate(drawn):
-        for name, law in laws.items():
+        for name, metric in plan.by_name.items():
             counts = tallies[name].counts
-            if not all(of_round.devices for of_round in counts):
-                expected = f"enough for a report about {name} in every round"
-                hint = "a round without answers has no estimate"
-                raise ParameterError("devices", expected, crowd.devices, hint)
-            numbers[name].append(_numbers([estimate(law.metric, each, confidence) for each in counts]))
-            if spans:
-                together = [estimate(law.metric, reduce(add, counts[span]), confidence) for span in spans]
+            _check_answered(name, counts, crowd.devices)
+            numbers[name].append(_numbers([estimate(metric, each, confidence) for each in counts]))
+            if name in pooled:
+                together = [estimate(metric, reduce(add, counts[span]), confidence) for span in spans]
                 pooled[name].append(_numbers(together))
         progress(len(draws.parts) + repetition + 1, steps)
-    by_round = {name: np.asarray(total) / crowd.devices for name, total in truths.items()}
+    windows = {
+        name: _beside(plan.by_name[name], confidence, truth.by_span(name, spans), of_windows, "window")
+        for name, of_windows in pooled.items()
+    }
     return Simulation(
         plan,
         crowd.devices,
@@ -301,24 +288,73 @@ def simulate(
         rounds,
         repetitions,
         seed,
-        {name: _beside(law.metric, confidence, by_round[name], numbers[name]) for name, law in laws.items()},
-        {name: People(plan.by_name[name], rounds, counted.supports()) for name, counted in patterns.items()},
-        {name: left[name] / given[name] if given[name] > 0 else 1.0 for name in laws},
         {
-            name: _beside(
-                laws[name].metric,
-                confidence,
-                np.array([by_round[name][span].mean(axis=0) for span in spans]),
-                of_windows,
-                "window",
-            )
-            for name, of_windows in pooled.items()
+            name: _beside(plan.by_name[name], confidence, truth.by_round(name), of_rounds)
+            for name, of_rounds in numbers.items()
         },
+        truth.people(),
+        {name: truth.kept(name) for name in plan.by_name},
+        windows,
     )
 
 
+def _check_answered(name: str, counts: Sequence[Counts], devices: int) -> None:
+    if not all(of_round.devices for of_round in counts):
+        expected = f"enough for a report about {name} in every round"
+        raise ParameterError("devices", expected, devices, "a round without answers has no estimate")
+
+
+class _Truth:
+    """What is so in a crowd, added up part by part: per metric the truth, what ranges cut off, and who changes when."""
+
+    def __init__(self, plan: Plan, crowd: Crowd, seed: int) -> None:
+        self._plan = plan
+        self._crowd = crowd
+        self._seed = seed
+        self._laws = {metric.name: law_of(metric) for metric in plan.metrics}
+        self._totals: dict[str, Floats | float] = dict.fromkeys(self._laws, 0.0)
+        self._given = dict.fromkeys(self._laws, 0.0)
+        self._left = dict.fromkeys(self._laws, 0.0)
+        self._patterns: dict[str, PatternCounts] = {}
+        if not plan.answers.sampled:
+            for metric in plan.metrics:
+                self._patterns[metric.name] = PatternCounts(crowd.rounds, metric.mechanism.classes)
+
+    def look(self, part: slice, raw: Table, inside: Table) -> None:
+        """Add a part of the crowd: its values as counted, and as a device takes them."""
+        copies = self._crowd.copies(part)
+        for place, (name, law) in enumerate(self._laws.items()):
+            self._totals[name] = self._totals[name] + law.truth(inside[name].T, copies)
+            self._given[name] += float(np.maximum(raw[name], 0).sum(axis=0, dtype=np.float64) @ copies)
+            self._left[name] += float(np.maximum(inside[name], 0).sum(axis=0) @ copies)
+            if self._patterns:
+                people_draw = np.random.default_rng([self._seed, _PEOPLE, part.start, place])
+                self._patterns[name].add(law.classes(inside[name].T, people_draw))
+
+    def by_round(self, name: str) -> Floats:
+        """[round, number]: what the estimates of a metric aim at."""
+        return np.asarray(self._totals[name]) / self._crowd.devices
+
+    def by_span(self, name: str, spans: Sequence[slice]) -> Floats:
+        """[span, number]: the same, over the rounds of each span."""
+        by_round = self.by_round(name)
+        return np.array([by_round[span].mean(axis=0) for span in spans])
+
+    def kept(self, name: str) -> float:
+        """The part of all that was counted that is left within ranges and joint limits."""
+        return self._left[name] / self._given[name] if self._given[name] > 0 else 1.0
+
+    def people(self) -> dict[str, People]:
+        """Who changed when; empty where answers are sampled."""
+        return {
+            name: People(self._plan.by_name[name], self._crowd.rounds, counted.supports())
+            for name, counted in self._patterns.items()
+        }
+
+
 def _check_memory(plan: Plan, draws: CrowdDraws, repetitions: int, memory: int) -> None:
-    rounds, people = draws.crowd.rounds, 0
+    rounds = draws.crowd.rounds
+    people = 0
     if not plan.answers.sampled:
         people = draws.crowd.individuals * len(plan.metrics) * (-(-rounds // 16) * 8 + 2 * rounds)
     intervals = sum(metric.mechanism.intervals for metric in plan.metrics)

@@ -26,6 +26,8 @@ from reticent_collector.cli.output import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.table import Table
+
     from reticent_collector.stores import RoundKey
     from reticent_lake.frames import CountingEngine, RoundCount
 
@@ -87,45 +89,27 @@ def count(
         raise click.UsageError(
             "--seal does not go with --skip-bad: run reticent store repair first to set bad files aside."
         )
-    from reticent_lake import frames
     from reticent_lake.store import open_lake
 
-    if lake.startswith(("sqlite:", "postgres")) or Path(lake).is_file():
-        raise ReticentError(
-            f"{lake.rpartition('@')[2]}: expected a lake: a folder, or an address such as lake+s3://bucket/prefix.\n"
-            "  Hint: reticent serve counts a SQLite or PostgreSQL store; reticent rounds --store URL lists its rounds"
-        )
-    url = lake if "://" in lake else f"lake:///{lake}"
+    url = _address(lake)
     names = sorted({plan.name for plan in open_lake(url, readonly=True).plans()})
     if plan is not None:
         check_name("plan", plan, names)
-    results: list[RoundCount] = []
     try:
-        keys = frames.lake_rounds(url, plan, version, rounds or None)
-        if seal:
-            keys = _due(url, keys, named=bool(rounds))
-        if keys:
-            with (
-                frames.engine(engine, master or "local[*]", conf) as chosen,
-                progress("Sealing rounds" if seal else "Counting rounds", quiet) as tell,
-            ):
-                counting = frames.count_lake(url, keys, chosen, skip_bad=skip_bad)
-                for result in _sealing(url, keys, chosen) if seal else counting:
-                    results.append(result)
-                    tell(len(results), len(keys))
+        keys = _chosen(url, plan, version, rounds, seal)
+        results = _counted(url, keys, engine, master, conf, seal=seal, skip_bad=skip_bad, quiet=quiet)
     except ParameterError as error:
         raise ReticentError(f"{url}: {error}") from error
-    rows = [
-        (*result.key, result.state, f"{result.files:,}", f"{len(result.skipped):,}", f"{result.reports:,}")
-        for result in results
-    ]
-    shown = table("plan", "version", "round", "state", "files", "left out", "reports", rows=rows)
-    sealed = [f"{counted(sum(not result.problem for result in results), 'round')} sealed."] * seal
     show(
         as_json,
         {"engine": engine, "rounds": [_plain(result) for result in results]},
-        *([shown, *sealed] if results else [f"No rounds to {'seal' if seal else 'count'}."]),
+        *_lines(results, seal),
     )
+    _print_problems(url, results)
+
+
+def _print_problems(url: str, results: list[RoundCount]) -> None:
+    """Name the files that were left out and the rounds that were not sealed; then the exit code is 3."""
     for result in results:
         for path, reason in result.skipped.items():
             click.echo(f"left out: {path}: {reason}", err=True)
@@ -134,6 +118,72 @@ def count(
             click.echo(f"not sealed: {named}: {result.problem.removeprefix(f'{url}: ')}", err=True)
     if any(result.skipped or result.problem for result in results):
         found_problems()
+
+
+def _address(lake: str) -> str:
+    """The address of a lake that may be given as a folder; another store is an error."""
+    if lake.startswith(("sqlite:", "postgres")) or Path(lake).is_file():
+        raise ReticentError(
+            f"{lake.rpartition('@')[2]}: expected a lake: a folder, or an address such as lake+s3://bucket/prefix.\n"
+            "  Hint: reticent serve counts a SQLite or PostgreSQL store; reticent rounds --store URL lists its rounds"
+        )
+    return lake if "://" in lake else f"lake:///{lake}"
+
+
+def _chosen(
+    url: str, plan: str | None, version: int | None, rounds: tuple[int, ...], seal: bool
+) -> list[RoundKey]:
+    """The rounds that are counted; to seal, only those whose grace is over."""
+    from reticent_lake import frames
+
+    keys = frames.lake_rounds(url, plan, version, rounds or None)
+    return _due(url, keys, named=bool(rounds)) if seal else keys
+
+
+def _counted(
+    url: str,
+    keys: list[RoundKey],
+    engine: str,
+    master: str | None,
+    conf: dict[str, str],
+    *,
+    seal: bool,
+    skip_bad: bool,
+    quiet: bool,
+) -> list[RoundCount]:
+    """The rounds, counted by the engine, and sealed where that is asked; with a progress bar."""
+    from reticent_lake import frames
+
+    results: list[RoundCount] = []
+    if not keys:
+        return results
+    with (
+        frames.engine(engine, master or "local[*]", conf) as chosen,
+        progress("Sealing rounds" if seal else "Counting rounds", quiet) as tell,
+    ):
+        counting = (
+            _sealing(url, keys, chosen) if seal else frames.count_lake(url, keys, chosen, skip_bad=skip_bad)
+        )
+        for result in counting:
+            results.append(result)
+            tell(len(results), len(keys))
+    return results
+
+
+def _lines(results: list[RoundCount], seal: bool) -> list[str | Table]:
+    """What is printed about the rounds."""
+    if not results:
+        return [f"No rounds to {'seal' if seal else 'count'}."]
+    rows = [
+        (*result.key, result.state, f"{result.files:,}", f"{len(result.skipped):,}", f"{result.reports:,}")
+        for result in results
+    ]
+    lines: list[str | Table] = [
+        table("plan", "version", "round", "state", "files", "left out", "reports", rows=rows)
+    ]
+    if seal:
+        lines.append(f"{counted(sum(not result.problem for result in results), 'round')} sealed.")
+    return lines
 
 
 def _due(url: str, keys: list[RoundKey], named: bool) -> list[RoundKey]:

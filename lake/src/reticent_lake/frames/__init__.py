@@ -8,30 +8,25 @@ and `seal_lake` seals them; `counting_query` is the same in SQL. `docs/how-to/co
 from __future__ import annotations
 
 from reticent_collector.estimates import estimates_to_frame
-from reticent_lake.frames.counting import FrameError, count, shares, to_arrow
+from reticent_lake.frames.counting import FrameError, count, to_arrow
 from reticent_lake.frames.engines import (
     DuckDB,
     RoundCount,
     Spark,
     count_lake,
     engine,
-    java_home,
     lake_rounds,
     seal_lake,
     spark_session,
 )
-from reticent_lake.frames.sql import DIALECTS, counting_query
-from reticent_lake.frames.tables import Estimated, estimates_from_frame, from_frame
-from reticent_lake.store import Arrow, BadFileError, CountingEngine, EngineError
+from reticent_lake.frames.sql import counting_query
+from reticent_lake.frames.tables import estimates_from_frame, from_frame
+from reticent_lake.store import Arrow, CountingEngine
 
 __all__ = [
-    "DIALECTS",
     "Arrow",
-    "BadFileError",
     "CountingEngine",
     "DuckDB",
-    "EngineError",
-    "Estimated",
     "FrameError",
     "RoundCount",
     "Spark",
@@ -42,10 +37,8 @@ __all__ = [
     "estimates_from_frame",
     "estimates_to_frame",
     "from_frame",
-    "java_home",
     "lake_rounds",
     "seal_lake",
-    "shares",
     "spark_session",
     "to_arrow",
 ]

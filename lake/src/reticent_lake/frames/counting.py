@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -74,19 +74,7 @@ def count(
     if passes < 1:
         raise ParameterError("passes", "a whole number >= 1", passes)
     packing = Packing(plan)
-    source: Any = nw.from_native(frame)
-    if source.implementation.is_pandas():
-        if any(hasattr(dtype, "pyarrow_dtype") for dtype in frame.dtypes):
-            source = nw.from_native(source.to_arrow())  # pandas has no remainders of Arrow's columns
-        else:
-            source = nw.from_native(frame.astype(_plain_types(frame)))
-    if source.implementation.is_pyarrow():
-        table = source.to_native()
-        plain = [
-            field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-            for field in table.schema
-        ]
-        source = nw.from_native(table.cast(pa.schema(plain)))
+    source = _plain(frame)
     shape = Shape(source.collect_schema(), packing, round)
     tallies: dict[Slice, Tally] = {}
     for share in (source,) if passes == 1 else (source.filter(chosen) for chosen in shares(passes)):
@@ -102,6 +90,24 @@ def count(
         asked = {cohort: tally[plan.bits :] for cohort, tally in ones.items()}
         counts[cell] = fold(plan, reports, ones, asked if plan.asked_bytes else None)
     return counts
+
+
+def _plain(frame: Any) -> Any:
+    """The frame for every engine alike, with columns of plain types: none of categories or dictionaries."""
+    source: Any = nw.from_native(frame)
+    if source.implementation.is_pandas():
+        if any(hasattr(dtype, "pyarrow_dtype") for dtype in frame.dtypes):
+            source = nw.from_native(source.to_arrow())  # pandas has no remainders of Arrow's columns
+        else:
+            source = nw.from_native(frame.astype(_plain_types(frame)))
+    if source.implementation.is_pyarrow():
+        table = source.to_native()
+        plain = [
+            field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+            for field in table.schema
+        ]
+        source = nw.from_native(table.cast(pa.schema(plain)))
+    return source
 
 
 def _plain_types(frame: Any) -> dict[str, Any]:
@@ -237,19 +243,7 @@ class Packing:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        groups: list[list[tuple[str, int]]] = [[]]
-        for field in Columns(plan).fields[2:]:  # all but the two halves of the id
-            size = 8 * (field.stop - field.start)
-            if sum(bits for _, bits in groups[-1]) + size > WORD_BITS:
-                groups.append([])
-            groups[-1].append((field.name, size))
-        self.words: list[Word] = []
-        for group in groups:
-            shift, slots = sum(bits for _, bits in group), []
-            for column, bits in group:
-                shift -= bits
-                slots.append(Slot(column, bits, shift))
-            self.words.append(Word(f"word_{len(self.words)}", tuple(slots)))
+        self.words = _words(plan)
         self.names = [word.name for word in self.words]
         self.slots = [slot for word in self.words for slot in word.slots]  # all columns but the id, in order
         starts = {slot.column: (word.name, slot.shift) for word in self.words for slot in word.slots}
@@ -259,6 +253,25 @@ class Packing:
             self.columns += [asked_place(plan, metric) for metric in range(len(plan.metrics))]
         # The same by word.
         self.bits = [(starts[column][0], starts[column][1] + shift) for column, shift in self.columns]
+
+
+def _words(plan: Plan) -> list[Word]:
+    """The columns of a plan's reports in as few words as hold them."""
+    groups: list[list[tuple[str, int]]] = [[]]
+    for field in Columns(plan).fields[2:]:  # all but the two halves of the id
+        size = 8 * (field.stop - field.start)
+        if sum(bits for _, bits in groups[-1]) + size > WORD_BITS:
+            groups.append([])
+        groups[-1].append((field.name, size))
+    words: list[Word] = []
+    for group in groups:
+        shift = sum(bits for _, bits in group)
+        slots = []
+        for column, bits in group:
+            shift -= bits
+            slots.append(Slot(column, bits, shift))
+        words.append(Word(f"word_{len(words)}", tuple(slots)))
+    return words
 
 
 class Shape:
@@ -325,31 +338,40 @@ class Shape:
 
     def refusal(self, source: Any) -> FrameError:
         """Why a frame has invalid rows, by the nulls and ranges of its columns."""
+        seen = self._seen(source)
+        for name in [*IDS, *self._ranges, "plan"]:
+            if seen.get(f"{name}__nulls"):
+                return FrameError(name, "a value in every row", f"null in {seen[f'{name}__nulls']}")
+        for name, (lowest, highest) in self._ranges.items():
+            if seen[f"{name}__min"] < lowest or seen[f"{name}__max"] > highest:
+                expected = f"whole numbers from {lowest} to {highest}"
+                if lowest == highest:
+                    expected = f"{lowest} in every row"
+                return FrameError(name, expected, _range(seen, name), _HINTS.get(name, ""))
+        got = _range(seen, "plan") if self._has_plan else self.plan.name
+        if self.plan.asked_bytes and got == self.plan.name:
+            expected = f"{self.plan.asked} metrics in every row, and no answers about others"
+            return FrameError("asked_0", expected, "other rows")
+        return FrameError("plan", f"{self.plan.name} in every row", got, _HINTS["plan"])
+
+    def _seen(self, source: Any) -> dict[str, Any]:
+        """How many nulls each column has, and its smallest and largest value."""
         texts = ["plan"] if self._has_plan else []
         ends = [*map(nw.col, self._ranges), *(nw.col(name).cast(nw.String) for name in texts)]
-        (seen,) = _rows(
+        (row,) = _rows(
             source.select(
                 *(column.null_count().name.suffix("__nulls") for column in [*map(nw.col, IDS), *ends]),
                 *(column.min().name.suffix("__min") for column in ends),
                 *(column.max().name.suffix("__max") for column in ends),
             )
         )
-        for name in [*IDS, *self._ranges, *texts]:
-            if seen[f"{name}__nulls"]:
-                return FrameError(name, "a value in every row", f"null in {seen[f'{name}__nulls']}")
-        wrong, expected = "plan", f"{self.plan.name} in every row"
-        for name, (lowest, highest) in self._ranges.items():
-            if seen[f"{name}__min"] < lowest or seen[f"{name}__max"] > highest:
-                wrong, expected = name, f"whole numbers from {lowest} to {highest}"
-                if lowest == highest:
-                    expected = f"{lowest} in every row"
-                break
-        low, high = seen.get(f"{wrong}__min", self.plan.name), seen.get(f"{wrong}__max", self.plan.name)
-        if self.plan.asked_bytes and low == high == self.plan.name:
-            expected = f"{self.plan.asked} metrics in every row, and no answers about others"
-            return FrameError("asked_0", expected, "other rows")
-        got = str(low) if low == high else f"{low} to {high}"
-        return FrameError(wrong, expected, got, _HINTS.get(wrong, ""))
+        return row
+
+
+def _range(seen: Mapping[str, Any], column: str) -> str:
+    low = seen[f"{column}__min"]
+    high = seen[f"{column}__max"]
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def to_arrow(reports: Iterable[Report] | bytes, plan: Plan) -> pa.Table:

@@ -135,7 +135,9 @@ class DuckDB:
     checks: Literal["nothing"] = "nothing"
 
     def __init__(self, memory: str = "2GiB", threads: int | None = None, folder: str | None = None) -> None:
-        self._memory, self._threads, self._folder = memory, threads, folder
+        self._memory = memory
+        self._threads = threads
+        self._folder = folder
 
     def count(self, parts: RoundParts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
@@ -199,7 +201,9 @@ class Spark:
     @contextmanager
     def _shares(self, rows: int) -> Iterator[None]:
         """As many shuffle partitions as the round needs, unless the session sets them; Spark's default is 200."""
-        context, conf, name = self._session.sparkContext, self._session.conf, "spark.sql.shuffle.partitions"
+        context = self._session.sparkContext
+        conf = self._session.conf
+        name = "spark.sql.shuffle.partitions"
         if context.getConf().contains(name):
             yield
             return

@@ -80,67 +80,13 @@ def counting_query(
 
 def _query(plan: Plan, confidence: float) -> str:
     """The query in the dialect of DuckDB, with placeholders where dialects differ."""
-    width = len(plan.segments)
-    tags = [f"tag_{place}" for place in range(width)]
-    columns = [_column(field.name) for field in Columns(plan).fields[2:]]
-    keys = ["round", *tags]
-    ones = [_bit(*bit_place(plan, bit)) for bit in range(plan.bits)]
-    asked = (
-        [_bit(*asked_place(plan, number)) for number in range(len(plan.metrics))] if plan.asked_bytes else []
-    )
-    cohort = "cohort" if plan.uses_cohort else "0"
-    # Codes to ranks: the place of a tag in the order that decides ties between groups.
-    ranks = [
-        _case(f"LEAST({_column(f'segment_{segment.name}')}, {len(segment.tags) - 1})",
-              enumerate(map(_order(segment.tags).index, segment.tags)))
-        for segment in plan.segments
-    ]  # fmt: skip
+    tags = [f"tag_{place}" for place in range(len(plan.segments))]
     steps = {
-        "one_each": f"""
-            SELECT * FROM (
-                SELECT {_list("round", *columns)}, ROW_NUMBER() OVER (
-                    PARTITION BY round, id_high, id_low ORDER BY {_list(*columns)}) AS copy
-                FROM all_reports
-                WHERE plan = {_text(plan.name)} AND version = {plan.version}
-                AND (round + 1) * {plan.round_seconds} + {plan.grace_seconds} <= UNIX_NOW()
-            ) AS copies WHERE copy = 1""",
-        "tagged": f"""
-            SELECT {_list("round", *map(_named, ranks, tags), f"{cohort} AS cohort")},
-                {_list(*(f"{bit} AS one_{n}" for n, bit in enumerate(ones)))}
-                {"".join(f", {bit} AS was_asked_{n}" for n, bit in enumerate(asked))}
-            FROM one_each""",
-        "tallies": f"""
-            SELECT {_list(*keys, "cohort", "COUNT(*) AS reports")},
-                {_list(*(f"SUM(one_{n}) AS ones_{n}" for n in range(len(ones))))}
-                {"".join(f", SUM(was_asked_{n}) AS asked_{n}" for n in range(len(asked)))}
-            FROM tagged GROUP BY {_list(*keys, "cohort")}""",
+        **_tallying(plan, tags),
         **_folding(plan, tags),
-    }
-    places, points = _places(plan), _points(plan)
-    answers = ", ".join(
-        f"({number}, {bit}, {len(rows) // _DIGITS}, '{rows}')" for number, bit, rows in places
-    )
-    reports = _case("answers.metric", ((n, f"asked_{n}") for n in range(len(asked)))) if asked else "reports"
-    labels = [
-        _case(f"shown_{place}", ((rank, _text(json.dumps({segment.name: tag}, separators=(",", ":"))))
-                                 for rank, tag in enumerate(_order(segment.tags))))
-        for place, segment in enumerate(plan.segments)
-    ]  # fmt: skip
-    parts = ", ".join(f"({part})" for part in range(width + 1))
-    steps |= {
-        "answers": f"SELECT * FROM (VALUES {answers}) AS answers(metric, bit, period, places)",
-        "parts": f"SELECT * FROM (VALUES {parts}) AS parts(part)",
-        "counts": f"""
-            SELECT groups_shown.round AS round, {_case("part", enumerate(["'{}'", *labels]))} AS segment, metric,
-                CAST(SUBSTRING(places, {_DIGITS} * (cohort % period) + 1, {_DIGITS}) AS INT) AS row_number,
-                SUM({reports}) AS reports,
-                SUM({_case("bit", ((n, f"ones_{n}") for n in range(len(ones))))}) AS ones
-            FROM tallies
-            JOIN groups_shown ON {" AND ".join(f"tallies.{name} = groups_shown.{name}" for name in keys)}
-            CROSS JOIN answers CROSS JOIN parts
-            GROUP BY 1, 2, 3, 4""",
+        **_counting(plan, tags),
         "buckets": f"""
-            SELECT * FROM (VALUES {", ".join(points)})
+            SELECT * FROM (VALUES {", ".join(_points(plan))})
             AS buckets(metric, bucket, bucket_low, bucket_high, label, signs)""",
         "hits": """
             SELECT round, segment, metric, bucket, bucket_low, bucket_high, label,
@@ -181,9 +127,79 @@ def _query(plan: Plan, confidence: float) -> str:
         FROM figures ORDER BY round, figures.metric, segment, bucket"""
 
 
+def _tallying(plan: Plan, tags: Sequence[str]) -> dict[str, str]:
+    """Each report once, and ones at each place by round, tags and cohort."""
+    columns = [_column(field.name) for field in Columns(plan).fields[2:]]
+    keys = ["round", *tags]
+    ones = [_bit(*bit_place(plan, bit)) for bit in range(plan.bits)]
+    asked = [_bit(*asked_place(plan, number)) for number in _asked(plan)]
+    cohort = "cohort" if plan.uses_cohort else "0"
+    # Codes to ranks: the place of a tag in the order that decides ties between groups.
+    ranks = [
+        _case(f"LEAST({_column(f'segment_{segment.name}')}, {len(segment.tags) - 1})",
+              enumerate(map(_order(segment.tags).index, segment.tags)))
+        for segment in plan.segments
+    ]  # fmt: skip
+    return {
+        "one_each": f"""
+            SELECT * FROM (
+                SELECT {_list("round", *columns)}, ROW_NUMBER() OVER (
+                    PARTITION BY round, id_high, id_low ORDER BY {_list(*columns)}) AS copy
+                FROM all_reports
+                WHERE plan = {_text(plan.name)} AND version = {plan.version}
+                AND (round + 1) * {plan.round_seconds} + {plan.grace_seconds} <= UNIX_NOW()
+            ) AS copies WHERE copy = 1""",
+        "tagged": f"""
+            SELECT {_list("round", *map(_named, ranks, tags), f"{cohort} AS cohort")},
+                {_list(*(f"{bit} AS one_{n}" for n, bit in enumerate(ones)))}
+                {"".join(f", {bit} AS was_asked_{n}" for n, bit in enumerate(asked))}
+            FROM one_each""",
+        "tallies": f"""
+            SELECT {_list(*keys, "cohort", "COUNT(*) AS reports")},
+                {_list(*(f"SUM(one_{n}) AS ones_{n}" for n in range(len(ones))))}
+                {"".join(f", SUM(was_asked_{n}) AS asked_{n}" for n in range(len(asked)))}
+            FROM tagged GROUP BY {_list(*keys, "cohort")}""",
+    }
+
+
+def _asked(plan: Plan) -> range:
+    """The numbers of the metrics, where a report says which of them it answers."""
+    return range(len(plan.metrics) if plan.asked_bytes else 0)
+
+
+def _counting(plan: Plan, tags: Sequence[str]) -> dict[str, str]:
+    """Reports and ones by round, segment, metric and row: each place of a report, sorted into its row."""
+    keys = ["round", *tags]
+    asked = _asked(plan)
+    answers = ", ".join(
+        f"({number}, {bit}, {len(rows) // _DIGITS}, '{rows}')" for number, bit, rows in _places(plan)
+    )
+    reports = _case("answers.metric", ((n, f"asked_{n}") for n in asked)) if asked else "reports"
+    labels = [
+        _case(f"shown_{place}", ((rank, _text(json.dumps({segment.name: tag}, separators=(",", ":"))))
+                                 for rank, tag in enumerate(_order(segment.tags))))
+        for place, segment in enumerate(plan.segments)
+    ]  # fmt: skip
+    parts = ", ".join(f"({part})" for part in range(len(plan.segments) + 1))
+    return {
+        "answers": f"SELECT * FROM (VALUES {answers}) AS answers(metric, bit, period, places)",
+        "parts": f"SELECT * FROM (VALUES {parts}) AS parts(part)",
+        "counts": f"""
+            SELECT groups_shown.round AS round, {_case("part", enumerate(["'{}'", *labels]))} AS segment, metric,
+                CAST(SUBSTRING(places, {_DIGITS} * (cohort % period) + 1, {_DIGITS}) AS INT) AS row_number,
+                SUM({reports}) AS reports,
+                SUM({_case("bit", ((n, f"ones_{n}") for n in range(plan.bits)))}) AS ones
+            FROM tallies
+            JOIN groups_shown ON {" AND ".join(f"tallies.{name} = groups_shown.{name}" for name in keys)}
+            CROSS JOIN answers CROSS JOIN parts
+            GROUP BY 1, 2, 3, 4""",
+    }
+
+
 def _folding(plan: Plan, tags: Sequence[str]) -> dict[str, str]:
     """The groups of tags that are shown, step by step as in `reticent_collector.stores.folded`."""
-    least, shown = plan.min_reports, [f"shown_{place}" for place in range(len(tags))]
+    least = plan.min_reports
+    shown = [f"shown_{place}" for place in range(len(tags))]
     keys, group = _list("round", *tags), _list("round", *shown)
     few = [_order(segment.tags).index(FEW) for segment in plan.segments]
     steps = {
@@ -245,7 +261,8 @@ def _points(plan: Plan) -> Iterable[str]:
     """Per mean or bucket, what a row of the counts adds to its hits: + its ones, - its zeros, . nothing."""
     for number, metric in enumerate(plan.metrics):
         size = metric.mechanism.row_count
-        rows, none = np.eye(size, dtype=np.int64), np.zeros((size, size), dtype=np.int64)
+        rows = np.eye(size, dtype=np.int64)
+        none = np.zeros((size, size), dtype=np.int64)
         of_ones, among = metric.mechanism.hits(rows, rows)
         of_zeros, _ = metric.mechanism.hits(rows, none)
         signs = {(1, 0, 1): "+", (0, 1, 1): "-", (0, 0, 0): "."}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -163,18 +164,31 @@ class LakeTables:
         files = self.files.read_all(_path(period, metric) for metric in metrics)
         rows: list[dict[str, object]] = []
         for metric, data in zip(metrics, files, strict=True):
-            if not isinstance(data, bytes):
-                continue
-            try:
-                with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
-                    kept = file.read().cast(SCHEMA).to_pylist()
-            except (pa.ArrowException, ValueError, OSError):
-                continue
-            for row in kept:
+            for row in _rows(data) or ():
                 times = {name: time_text(seconds_of(row[name])) for name in _TIMES}
                 known = {"plan": period.plan, "metric": metric, **row, **times}
                 rows.append({column.name: known[column.name] for column in COLUMNS})
         return rows
+
+    def written_rows(
+        self, periods: Sequence[PeriodKey], metrics: Sequence[str], segments: Sequence[str]
+    ) -> dict[PeriodKey, list[dict[str, Any]]]:
+        """The rows of some metrics and segments in those of the periods whose files all exist and can be read."""
+        written = set().union(*(self.written(plan) for plan in {period.plan for period in periods}))
+        listed = [period for period in periods if period in written]
+        files = iter(self.files.read_all(_path(period, metric) for period in listed for metric in metrics))
+        rows_of: dict[PeriodKey, list[dict[str, Any]]] = {}
+        for period in listed:
+            tables = {metric: _rows(next(files)) for metric in metrics}
+            if None in tables.values():
+                continue
+            rows_of[period] = [
+                {"metric": metric, **row}
+                for metric, rows in tables.items()
+                for row in rows or ()
+                if row["segment"] in segments
+            ]
+        return rows_of
 
     def drop_results(self, period: PeriodKey) -> None:
         """Remove the files of a period, that of the last metric first."""
@@ -227,6 +241,22 @@ class LakeTables:
         self._check_not_shut()
         if self._readonly:
             raise StoreError(f"{self.url}: is opened read-only")
+
+
+def _rows(data: object) -> list[dict[str, Any]] | None:
+    """The rows of a file of results; None where it is gone or cannot be read."""
+    if not isinstance(data, bytes):
+        return None
+    try:
+        with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
+            table = file.read()
+            for field in SCHEMA:  # a file of an older version has fewer columns
+                if field.name not in table.column_names:
+                    table = table.append_column(field, pa.nulls(len(table), field.type))
+            rows: list[dict[str, Any]] = table.select(SCHEMA.names).cast(SCHEMA).to_pylist()
+            return rows
+    except (pa.ArrowException, ValueError, OSError):
+        return None
 
 
 def _folder(plan: str, metric: str) -> str:

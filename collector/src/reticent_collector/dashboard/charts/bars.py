@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from reticent_collector.dashboard.charts import svg
 from reticent_collector.dashboard.charts.svg import NARROW, SPARK, WIDE, Frame, Scale
-from reticent_collector.estimates import CumulativeEstimate, Quantile
+from reticent_collector.estimates.distribution import CumulativeEstimate, Quantile
 
 _WIDE, _NARROW = replace(WIDE, bottom=46), replace(NARROW, bottom=46)  # with room for a unit below the axis
 
@@ -39,7 +39,8 @@ class BucketAxis:
 
     def drawn(self, unit: str) -> str:
         """Labels below: names, round numbers where buckets are to scale, or edges, as far as they fit."""
-        frame, last = self._frame, self.edges[-1]
+        frame = self._frame
+        last = self.edges[-1]
         most = max(2, (frame.width - frame.left) // 80)
         if self._names:
             step = -(-len(self._names) // most)
@@ -182,7 +183,9 @@ def cumulative_chart(
             "</g>",
         ]
         for quantile in quantiles:
-            y, left, right = levels(100 * quantile.level), axis.at(quantile.lower), axis.at(quantile.upper)
+            y = levels(100 * quantile.level)
+            left = axis.at(quantile.lower)
+            right = axis.at(quantile.upper)
             parts.append('<g class="quantile">')
             parts.append(svg.line(left, y, right, y, "whisker"))
             parts += [svg.line(x, y - 4, x, y + 4, "whisker") for x in (left, right)]
@@ -215,7 +218,8 @@ def measures(rows: Sequence[Measure], label: str) -> Markup:
 
     def draw(frame: Frame) -> Markup:
         scale = frame.horizontal(0, max(row.reach for row in rows) or 1)
-        right, parts = frame.width - frame.right, []
+        right = frame.width - frame.right
+        parts = []
         for place, row in enumerate(rows):
             y = 44 * place
             name = row.name if frame.name == "narrow" else f"{row.name}: {row.about}"

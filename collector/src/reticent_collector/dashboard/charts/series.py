@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
@@ -15,7 +15,9 @@ from reticent_collector.dashboard.labels import span
 FEW = 45  # up to so many periods, each has a marker
 MANY = 150  # more periods are drawn coarser, without tooltips, and each line in its own strip
 SPREAD = 8  # markers on a line with more than `FEW` periods, where lines must be distinguished
-STRIP, SHORT_STRIP, BETWEEN = 130, 84, 20
+STRIP = 130
+SHORT_STRIP = 84
+BETWEEN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +60,67 @@ def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
     ends = _ends(marks, from_zero=True)
     many = max(len(drawn.marks) for drawn in lines) > MANY
     strips = many and sum(drawn.shown for drawn in lines) > 1
-    begins: dict[int, int] = {}
+    begins = {mark.version: mark.start for mark in reversed(marks)}  # the first of each version
     tips: dict[tuple[int, int], list[str]] = {}
-    for mark in marks:
-        begins.setdefault(mark.version, mark.start)
-        if not many:
-            tips.setdefault((mark.start, mark.end), []).append(mark.tip)
+    for mark in marks if not many else ():
+        tips.setdefault((mark.start, mark.end), []).append(mark.tip)
 
     def draw(base: Frame) -> Markup:
         values = svg.ticks(*ends, 4 if strips else 5)
-        first, last = marks[0].start, max(mark.end for mark in marks)
-        groups = [[drawn] for drawn in lines if drawn.shown] if strips else [lines]
-        height = SHORT_STRIP if base.name == "narrow" else STRIP
-        whole = replace(base, height=base.top + len(groups) * (height + BETWEEN) + 12) if strips else base
+        whole = base
+        panels = [(base, lines, unit)]
+        if strips:
+            whole, panels = _strips(base, [drawn for drawn in lines if drawn.shown], unit)
         parts = []
-        for place, group in enumerate(groups):
-            frame, title = base, unit
-            if strips:
-                top = base.top + place * (height + BETWEEN)
-                frame = replace(whole, top=top, bottom=whole.height - top - height)
-                title = f"{group[0].name}, {unit}" if unit else group[0].name
-            levels = frame.vertical(values[0], values[-1])
-            frame, rules = svg.grid(frame, levels, values, title)
-            times = frame.horizontal(first, last)
+        for panel, group, title in panels:
+            levels = panel.vertical(values[0], values[-1])
+            frame, rules = svg.grid(panel, levels, values, title)
+            times = frame.horizontal(marks[0].start, max(mark.end for mark in marks))
             parts.append(rules)
-            if place == len(groups) - 1:
+            if panel is panels[-1][0]:
                 parts.append(svg.time_axis(frame, times, margin=frame.right + 18))
-            for version, start in sorted(begins.items())[1:]:
-                x = times(start)
-                parts.append(svg.line(x, frame.top, x, frame.floor, "version"))
-                parts.append(svg.text(x + 4, frame.top + 9, f"version {version}", "note"))
+            parts += _version_rules(begins, frame, times)
             parts += [_line(drawn, times, levels, len(lines) > 1, frame.name) for drawn in group]
-            for (start, end), sentences in sorted(tips.items()):
-                x, tip = times(start), "\n".join([span(start, end), *sentences])
-                parts.append(svg.rect(x, frame.top, times(end) - x, frame.floor - frame.top, "hit", tip))
+            parts += _hit_areas(tips, frame, times)
         return whole.chart("series", label, parts)
 
     return svg.both(draw)
 
 
+def _strips(
+    base: Frame, lines: Sequence[Line], unit: str
+) -> tuple[Frame, list[tuple[Frame, Sequence[Line], str]]]:
+    """A frame as high as all lines need one below the other, and for each the strip it is in and its title."""
+    height = SHORT_STRIP if base.name == "narrow" else STRIP
+    whole = replace(base, height=base.top + len(lines) * (height + BETWEEN) + 12)
+    strips: list[tuple[Frame, Sequence[Line], str]] = []
+    for place, drawn in enumerate(lines):
+        top = base.top + place * (height + BETWEEN)
+        strip = replace(whole, top=top, bottom=whole.height - top - height)
+        strips.append((strip, [drawn], f"{drawn.name}, {unit}" if unit else drawn.name))
+    return whole, strips
+
+
+def _version_rules(begins: Mapping[int, int], frame: Frame, times: Scale) -> Iterator[str]:
+    """A vertical rule where each version of the plan begins, but for the first."""
+    for version, start in sorted(begins.items())[1:]:
+        x = times(start)
+        yield svg.line(x, frame.top, x, frame.floor, "version")
+        yield svg.text(x + 4, frame.top + 9, f"version {version}", "note")
+
+
+def _hit_areas(tips: Mapping[tuple[int, int], Sequence[str]], frame: Frame, times: Scale) -> Iterator[str]:
+    """Over each period, what the pointer shows."""
+    for (start, end), sentences in sorted(tips.items()):
+        x = times(start)
+        tip = "\n".join([span(start, end), *sentences])
+        yield svg.rect(x, frame.top, times(end) - x, frame.floor - frame.top, "hit", tip)
+
+
 def spark(marks: Sequence[Mark], label: str, frame: Frame = SPARK) -> Markup:
     """A small chart without axes."""
-    times, levels = frame.horizontal(marks[0].start, marks[-1].end), frame.vertical(*_ends(marks))
+    times = frame.horizontal(marks[0].start, marks[-1].end)
+    levels = frame.vertical(*_ends(marks))
     parts = [_line(Line(marks), times, levels, False, "spark")]
     sealed = [mark for mark in marks if not mark.open]
     if sealed and not sealed[-1].stepped:
@@ -148,8 +169,7 @@ def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str) ->
     count = len(drawn.marks)
     most = 120 if size == "narrow" else 240
     at_once = -(-count // most) if count > MANY else 1
-    every = 1 if count <= FEW else -(-count // SPREAD) if several and count <= MANY else 0
-    parts = []
+    parts: list[str] = []
     for run in runs(drawn.marks):
         sealed = [mark for mark in run if not mark.open]
         provisional = [mark for mark in run if mark.open]
@@ -159,16 +179,30 @@ def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str) ->
         parts.append(_stretch(sealed, times, levels, "", at_once, size))
         if provisional:
             parts.append(_stretch(sealed[-1:] + provisional, times, levels, " open", 1, size))
-        alone = len(run) == 1
-        for place, mark in enumerate(run):
-            x, kind = times(mark.middle), " open" if mark.open else ""
-            if alone or mark.open:
-                parts.append(svg.whisker(x, levels(mark.lower), levels(mark.upper), f"whisker{kind}"))
-            if alone or mark.open or (size != "spark" and every and place % every == 0):
-                parts.append(svg.marker(x, levels(mark.value), f"dot{kind}", drawn.shade))
+        every = 0 if size == "spark" else _marker_every(count, several)
+        parts += _markers(run, times, levels, drawn.shade, every)
     name = f' data-line="{escape(drawn.name)}"' if drawn.name else ""
     hidden = (" dense" if count > MANY else "") + ("" if drawn.shown else " off")
     return f'<g class="line shade-{drawn.shade}{hidden}"{name}>{"".join(parts)}</g>'
+
+
+def _marker_every(count: int, several: bool) -> int:
+    """Of how many periods one has a marker, on a line of `count`; 0: none."""
+    if count <= FEW:
+        return 1
+    return -(-count // SPREAD) if several and count <= MANY else 0
+
+
+def _markers(run: Sequence[Mark], times: Scale, levels: Scale, shade: int, every: int) -> Iterator[str]:
+    """The dots on a line, and the whisker of a period that stands alone or is open."""
+    for place, mark in enumerate(run):
+        x = times(mark.middle)
+        kind = " open" if mark.open else ""
+        has_whisker = mark.open or len(run) == 1
+        if has_whisker:
+            yield svg.whisker(x, levels(mark.lower), levels(mark.upper), f"whisker{kind}")
+        if has_whisker or (every and place % every == 0):
+            yield svg.marker(x, levels(mark.value), f"dot{kind}", shade)
 
 
 def _steps(marks: Sequence[Mark], times: Scale, levels: Scale, size: str) -> str:
@@ -232,7 +266,8 @@ def small_bars(
 ) -> Markup:
     """Bars without an axis: the highest is labelled, and a dashed line is the usual number."""
     highest = max(1.0, usual, *(bar.reports for bar in bars))
-    times, levels = _SMALL.horizontal(bars[0].start, bars[-1].end), _SMALL.vertical(0, highest)
+    times = _SMALL.horizontal(bars[0].start, bars[-1].end)
+    levels = _SMALL.vertical(0, highest)
     parts = [
         svg.text(_SMALL.left, 12, f"{svg.tick_texts([highest])[0]} {unit}".strip(), "unit"),
         svg.line(_SMALL.left, _SMALL.floor, _SMALL.width - _SMALL.right, _SMALL.floor, "zero"),
@@ -247,8 +282,11 @@ def small_bars(
 
 def _bars(bars: Sequence[RoundBar], frame: Frame, times: Scale, levels: Scale) -> Iterator[str]:
     for bar in bars:
-        left, right, top = times(bar.start), times(bar.end), levels(bar.reports)
-        gap, kind = min(2.0, (right - left) * 0.2), "bar open" if bar.open else "bar"
+        left = times(bar.start)
+        right = times(bar.end)
+        top = levels(bar.reports)
+        gap = min(2.0, (right - left) * 0.2)
+        kind = "bar open" if bar.open else "bar"
         if bar.reports:
             yield svg.rect(left + gap / 2, top, right - left - gap, frame.floor - top, kind)
         yield svg.rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip)

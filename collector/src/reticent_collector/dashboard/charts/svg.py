@@ -44,11 +44,13 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     ([0, 20, 40, 60, 80, 100], [-0.05, 0.0, 0.05, 0.1, 0.15])
     """
     if not high > low:
-        low, high = low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2
+        low = low - (abs(low) or 1) / 2
+        high = high + (abs(high) or 1) / 2
     rough = (high - low) / most
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    first = math.floor(low / step + 1e-9)
+    last = math.ceil(high / step - 1e-9)
     places = max(0, 1 - math.floor(math.log10(step)))
     return [
         round(place * step, places) if places else round(place * step) for place in range(first, last + 1)
@@ -165,7 +167,8 @@ def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "", 
         )
     rules.append(".dense .middle{stroke-dasharray:none;stroke-width:1.4}")
     top = 30 if title else 4
-    legend, x = [], 8.0
+    legend = []
+    x = 8.0
     for name, shade in keys:
         legend.append(f'<g class="line shade-{shade}">{line(x, height + 14, x + 30, height + 14, "middle")}')
         legend.append(f"{marker(x + 15, height + 14, 'dot', shade)}</g>{text(x + 36, height + 18, name)}")
@@ -205,7 +208,8 @@ def dot(x: float, y: float, kind: str, radius: float = 3) -> str:
 
 def marker(x: float, y: float, kind: str, shade: int, radius: float = 3.2) -> str:
     """A mark whose shape goes with the colour: circle, square, triangle or diamond."""
-    form, r = shade % 4, radius
+    form = shade % 4
+    r = radius
     if form == 0:
         return dot(x, y, kind, r)
     corners = (

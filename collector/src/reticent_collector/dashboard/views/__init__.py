@@ -13,8 +13,11 @@ from markupsafe import Markup
 from reticent.plan import Metric, Plan
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.charts import Line, Mark
+from reticent_collector.dashboard.pages import HOME
 from reticent_collector.dashboard.points import Point
-from reticent_collector.estimates import Estimate, Quantile, Unit, places
+from reticent_collector.estimates import Estimate
+from reticent_collector.estimates.distribution import Quantile
+from reticent_collector.figures import Unit, places
 from reticent_collector.results import Change
 
 
@@ -37,6 +40,7 @@ class View:
     data: str = ""  # where programs get what is shown, if they do
     refresh: int = 120  # seconds after which a page that stays open looks again
     pictures: Mapping[str, Picture] = field(default_factory=dict)  # its charts, by their name in addresses
+    package: str = HOME  # that has its template
 
 
 _LEADS = {

@@ -9,7 +9,7 @@ from reticent.errors import StoreError
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.views import View
 from reticent_collector.dashboard.views.plans import last_sealed, round_bars
-from reticent_collector.estimates import Unit
+from reticent_collector.figures import Unit
 from reticent_collector.http import LATELY_SECONDS, Health
 from reticent_collector.http.history import SLOT_SECONDS, HistorySlot
 from reticent_collector.results import Result, Results

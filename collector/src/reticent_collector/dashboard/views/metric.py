@@ -26,7 +26,9 @@ from reticent_collector.dashboard.views import (
     unit_of,
     zoomable,
 )
-from reticent_collector.estimates import Estimate, HistogramEstimate, Quantile, Unit, norm_sub
+from reticent_collector.estimates import Estimate, HistogramEstimate, norm_sub
+from reticent_collector.estimates.distribution import Quantile
+from reticent_collector.figures import Unit
 from reticent_collector.results import (
     Change,
     Result,
@@ -391,7 +393,7 @@ def _shares(
     answered = [bucket for bucket in buckets if bucket.reports]
     # No bucket was asked about in every one of several rounds with few reports: then any is as good.
     heaviest = max(answered or buckets, key=lambda bucket: bucket.value)
-    expected = 100 * with_more_devices(metric, heaviest, len(result.by_round), result.period.plan)
+    expected = 100 * with_more_devices(metric, heaviest, result.rounds, result.period.plan)
     shown: dict[str, Any] = {
         "chart": chart,
         "absent": rows[-1] if metric.absent else None,
@@ -412,7 +414,7 @@ def _shares(
     if not metric.labels:
         among = "devices with a value" if metric.absent else "devices"
         title = f"share of {among} at or below each value of {metric.name}, {when}, with a {params.confidence} % band"
-        below = result.cumulative
+        below = asked.reader.results.with_counts(result).cumulative
         below = replace(below, edges=tuple(edge / unit.size for edge in below.edges))
         quantiles = [below.quantile(level) for level in QUANTILES]
         at_or_below = charts.cumulative_chart(below, quantiles, title, unit.name)

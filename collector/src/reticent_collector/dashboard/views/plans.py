@@ -10,14 +10,16 @@ from typing import Any
 
 from starlette.datastructures import QueryParams
 
-from reticent.plan import Metric, Plan, PrivacyCard
+from reticent.plan import Metric, Plan
+from reticent.plan.card import PrivacyCard
 from reticent.privacy import CLAIMS, printed
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.params import Params
 from reticent_collector.dashboard.points import PointReader, card_of
 from reticent_collector.dashboard.views import View
 from reticent_collector.dashboard.views.what_if import what_if
-from reticent_collector.plans import lint, plan_tracking, tracking_in_words
+from reticent_collector.plans import lint, plan_tracking
+from reticent_collector.plans.matching import tracking_in_words
 from reticent_collector.results import Selection, answered_every
 
 FLEET = 100_000  # devices, before the first report

@@ -11,12 +11,12 @@ from starlette.datastructures import QueryParams
 
 from reticent.errors import ParameterError, PlanError
 from reticent.mechanisms import exact
-from reticent.plan import Plan, privacy_card
-from reticent.plan.card import duration
+from reticent.plan import Plan
+from reticent.plan.card import duration, privacy_card
 from reticent.plan.parse import content_of, fields_of
 from reticent.privacy import CLAIMS, printed
 from reticent_collector.dashboard import labels
-from reticent_collector.dashboard.params import whole
+from reticent_collector.dashboard.params import chosen
 from reticent_collector.dashboard.views import View
 from reticent_collector.estimates import expected_average_half_width
 from reticent_collector.plans import diff
@@ -57,9 +57,9 @@ class Choices:
             epsilon=exact(query.get("epsilon") or metric.mechanism.epsilon, "epsilon"),
             flip=exact(query.get("flip") or flip, "flip"),
             max_value=exact(query.get("range") or metric.max_value, "range"),
-            devices=whole(query, "devices", fleet, MOST_DEVICES),
+            devices=chosen(query).whole("devices", MOST_DEVICES) or fleet,
             sampled=answers == "sampled",
-            window=whole(query, "window", usual_window, MOST_WINDOW),
+            window=chosen(query).whole("window", MOST_WINDOW) or usual_window,
         )
 
     def applied(self, plan: Plan) -> Plan:

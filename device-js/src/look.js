@@ -1,9 +1,11 @@
-// What a device tells and has told and how it is doing, for the person whose device it is.
+// What a device tells and has told and how it is doing, for the person whose device it is. It is loaded when it is asked
+// for: a page that only records does not need it.
 
-import { isExpired } from "./engine.js";
+import { Engine, isExpired } from "./engine.js";
+import { emptyTable } from "./data.js";
 import { compose, lossOfRound } from "./losses.js";
+import { YEAR } from "./policy.js";
 
-/** @typedef {import("./engine.js").Engine} Engine */
 /** @typedef {import("./plan.js").Metric} Metric */
 /** @typedef {import("./plan.js").Plan} Plan */
 
@@ -14,6 +16,16 @@ const STYLE = [
   "table{border-collapse:collapse;margin:1rem 0}caption{text-align:left;font-weight:bold}",
   "th,td{text-align:left;padding:.1rem .8rem .1rem 0}",
 ].join("");
+
+/**
+ * A text of a plan or of a host, without what could command a terminal or turn the order of letters around.
+ *
+ * @param {string} text
+ */
+const plain = (text) => text.replace(
+  /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu,
+  (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`,
+);
 
 /** A loss for people: rounded up to four digits, to within 1e-15 of the loss. @param {number} loss */
 export function printed(loss) {
@@ -32,7 +44,7 @@ export function printed(loss) {
  */
 function bitsByMetric(bits, asked, layout) {
   /** @type {Record<string, string>} */
-  const byName = {};
+  const byName = emptyTable(); // a metric may be called "constructor"
   let place = 0;
   layout.forEach(([name, count], number) => {
     if (asked[number]) byName[name] = bits.slice(place, place + count);
@@ -59,21 +71,38 @@ function meaning(metric, bits) {
 }
 
 /**
+ * The exact bytes that would be sent next, and what each bit means; null where there are none.
+ *
+ * @param {Engine} engine
+ */
+export function previewOf(engine) {
+  const { current, data, setting } = engine;
+  const waiting = data.reports.find(({ state }) => state === "waiting");
+  if (waiting) return described(waiting, engine, "This is waiting to be sent.");
+  const end = (current + 1) * setting.plan.roundSeconds;
+  const ahead = engine.active ? new Engine(data, setting, engine).moveTo(end) : null;
+  if (!ahead?.isDue(current) || !ahead.isAsked(current)) return null;
+  const { plan, ...made } = ahead.answerOf(current);
+  const kept = { ...made, version: plan.version, round: current };
+  return described(kept, engine, "This would be sent if the round under way ended now.");
+}
+
+/**
  * The bytes of a report and what each bit means.
  *
  * @param {{ body: string, bits: string, asked: boolean[], round: number, version: number }} kept
- * @param {Engine} engine @param {Plan} newest @param {string} when
+ * @param {Engine} engine @param {string} when
  */
-export function previewOf({ body, bits, asked, round, version }, engine, newest, when) {
+function described({ body, bits, asked, round, version }, engine, when) {
   const held = engine.data.plans.find((one) => one.version === version);
-  const plan = engine.planFor(round) ?? newest;
+  const plan = engine.planFor(round) ?? engine.setting.plan;
   const answers = Object.entries(bitsByMetric(bits, asked, held?.layout ?? [])).map(([name, own]) => {
     const metric = plan.byName.get(name);
     return {
       metric: name,
-      description: metric?.description ?? "",
+      description: plain(metric?.description ?? ""),
       bits: own,
-      meaning: metric ? meaning(metric, own) : own,
+      meaning: metric ? plain(meaning(metric, own)) : own,
     };
   });
   const { id, cohort, segment } = JSON.parse(body);
@@ -96,10 +125,14 @@ export class Receipt {
     const seconds = data?.roundSeconds ?? 0;
     const date = (/** @type {number} */ round) => new Date(round * seconds * 1000).toISOString();
     this.plan = data?.plan ?? "";
-    this.owner = engine?.setting.plan.owner ?? "";
+    this.owner = plain(engine?.setting.plan.owner ?? "");
     this.problem = engine ? "" : "The state could not be read.";
     this.metrics = (engine?.setting.plan.metrics ?? []).map(
-      (/** @type {Metric} */ { name, description, unit }) => ({ name, description, unit }),
+      (/** @type {Metric} */ { name, description, unit }) => ({
+        name,
+        description: plain(description),
+        unit: plain(unit),
+      }),
     );
     this.reports = (data?.reports ?? []).map(({ round, version, epoch, body, bits, asked, state, code }) => {
       const layout = data?.plans.find((one) => one.version === version)?.layout ?? [];
@@ -110,7 +143,7 @@ export class Receipt {
         version,
         epoch,
         state,
-        code,
+        code: plain(code),
         body,
         bits: bitsByMetric(bits, asked, layout),
       };
@@ -120,6 +153,11 @@ export class Receipt {
     this.losses = (data?.ledger ?? []).map(
       ({ metric, epoch, classes, loss, lifetime }) => ({ metric, epoch, answersUsed: classes.length, loss, lifetime }),
     );
+    if (data?.lost) {
+      // Windows of earlier years are not known any more, so there is no bound where answers were sampled.
+      const loss = data.lost.sampled ? Infinity : data.lost.lifetime;
+      this.losses.unshift({ metric: "", epoch: 0, answersUsed: 0, loss, lifetime: loss });
+    }
     this.windows = structuredClone(data?.windows ?? []);
     this.epochs = structuredClone(data?.epochs ?? []);
     const answered = this.windows.filter(({ round }) => round !== null);
@@ -229,6 +267,28 @@ const claim = (loss, what, whom) =>
     : `${what} are at most e^${printed(loss)} times as likely ${whom}.`;
 
 /**
+ * When the next answer is given if nothing changes, unix seconds; null: never.
+ *
+ * @param {Engine} engine
+ */
+function nextAnswer(engine) {
+  const { data, setting, current } = engine;
+  const { roundSeconds } = setting.plan;
+  if (!engine.active || data.enrolledFrom === null) return null;
+  const ahead = new Engine(structuredClone(data), setting, engine);
+  const first = Math.max(data.enrolledFrom, current);
+  for (let round = first; round < current + Math.floor((3 * YEAR) / roundSeconds); round++) {
+    const plan = engine.planFor(round);
+    const end = (round + 1) * roundSeconds;
+    if (!plan || isExpired(plan, end)) return null;
+    if (plan.windowOf(round)?.first === round) ahead.moveTo(round * roundSeconds).notePresence();
+    const isFree = round > data.silentThrough && !engine.isPausedIn(round, round);
+    if (isFree && ahead.moveTo(end).isAsked(round)) return end;
+  }
+  return null;
+}
+
+/**
  * How a device is doing. Nothing here is a value or comes from one, except `notes`, which stay on the device.
  *
  * @param {Engine} engine
@@ -238,22 +298,22 @@ export function statusOf(engine) {
   const waiting = data.reports.filter(({ state }) => state === "waiting");
   const count = (/** @type {string} */ state) =>
     data.reports.filter((kept) => kept.state === state).length + (data.earlier[state] ?? 0);
-  const hasExpired = isExpired(plan, now);
   return {
     plan: plan.name,
     version: data.plans.at(-1)?.version ?? null,
     consent: data.inForce,
-    active: engine.active && !hasExpired,
+    active: engine.active,
     reasons: [
       ...(data.inForce === "unset" || data.inForce === "denied" ? [`consent is ${data.inForce}`] : []),
       ...(engine.isPaused("asked") ? ["paused"] : []),
       ...(verdict?.refused ?? []).map((reason) => `refused: ${reason}`),
-      ...(hasExpired ? [`plan ${plan.name} expired on ${plan.expires}`] : []),
+      ...(isExpired(plan, now) ? [`plan ${plan.name} expired on ${plan.expires}`] : []),
       ...silenced,
     ],
     epoch: data.epoch,
     currentRound: current,
     answersFrom: data.enrolledFrom === null ? null : Math.max(data.enrolledFrom, data.silentThrough + 1),
+    nextAnswer: nextAnswer(engine),
     reports: {
       waiting: count("waiting"),
       accepted: count("accepted"),

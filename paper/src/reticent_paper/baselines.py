@@ -189,7 +189,8 @@ class NaiveMemo(BinFlip):
         if it has a 1 there, w·q/p if it has a 0, where w = q^r·p^(k-r).
         """
         high, low = self.channel.high, self.channel.low
-        others, odds = self.buckets - 1, float(high / low)
+        others = self.buckets - 1
+        odds = float(high / low)
         total = 0.0
         for own in (0, 1):
             for ones in range(others + 1):

@@ -11,8 +11,8 @@ from scipy.stats import norm
 from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, Channel, DBitFlip, Flip, OneBitMean
 from reticent.privacy import loss_per_round
-from reticent_lab import central
-from reticent_lab.central import central_loss, central_loss_one_round
+from reticent_paper import central
+from reticent_paper.central import central_loss, central_loss_one_round
 
 
 def sum_of_bits(chances):

@@ -67,9 +67,11 @@ def central_loss_one_round(mechanism: Mechanism | Channel, flip: Flip, devices: 
     """
     _check(devices, delta)
     if isinstance(mechanism, Channel):
-        seen, counts = mechanism, 1
+        seen = mechanism
+        counts = 1
     else:
-        seen, counts = flip.channel(mechanism.response), min(mechanism.bits, 2)
+        seen = flip.channel(mechanism.response)
+        counts = min(mechanism.bits, 2)
     low, high = seen.low, seen.high
     if not 0 < low < high < 1:
         raise ParameterError("channel", "0 < low < high < 1", f"low = {low}, high = {high}")
@@ -188,7 +190,8 @@ def _others(low: float, high: float, devices: int) -> Floats:
 
 def _binomial(trials: int, chance: float) -> Floats:
     """Binomial probabilities within `SPREAD` standard deviations, or all of them when few."""
-    middle, width = trials * chance, SPREAD * math.sqrt(trials * chance * (1 - chance)) + _MARGIN
+    middle = trials * chance
+    width = SPREAD * math.sqrt(trials * chance * (1 - chance)) + _MARGIN
     counts = np.arange(max(0, math.floor(middle - width)), min(trials, math.ceil(middle + width)) + 1)
     return np.asarray(binom.pmf(counts, trials, chance), dtype=np.float64)
 
@@ -228,7 +231,8 @@ def _mass_above(masses: Floats, losses: Floats, rounds: int, edge: float) -> flo
     """Chernoff's bound on the chance that the sum of `rounds` losses reaches `edge`."""
     if rounds * losses[-1] < edge:
         return 0.0
-    mean, square = float(np.sum(losses * masses)), float(np.sum(losses**2 * masses))
+    mean = float(np.sum(losses * masses))
+    square = float(np.sum(losses**2 * masses))
     tilts = np.geomspace(0.1, 10, 41) * (edge - rounds * mean) / (rounds * square)
     bounds = [rounds * float(logsumexp(tilt * losses, b=masses)) - tilt * edge for tilt in tilts]
     return math.exp(min(0.0, *bounds))
@@ -236,7 +240,8 @@ def _mass_above(masses: Floats, losses: Floats, rounds: int, edge: float) -> flo
 
 def _least(excess: Curve, delta: float, highest: float) -> float:
     """The least ε whose excess is at most δ, from above; `highest` where none below is known to do."""
-    left, right = 0.0, highest
+    left = 0.0
+    right = highest
     if excess(left) <= delta:
         return left
     while right - left > 1e-6 * right:

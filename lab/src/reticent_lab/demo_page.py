@@ -9,7 +9,8 @@ from typing import Any
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.points import Point
 from reticent_collector.dashboard.views import View, headline, mark, unit_of
-from reticent_collector.estimates import Estimate, HistogramEstimate, Unit
+from reticent_collector.estimates import Estimate, HistogramEstimate
+from reticent_collector.figures import Unit
 from reticent_collector.results import Result, Results, Selection
 
 
@@ -47,7 +48,7 @@ def demo_page(results: Results, truths: Sequence[Truth]) -> View:
         for result, truth, numbers in rows
         if isinstance(result.estimate, HistogramEstimate) and result.round == means[0][0].round
     ] if means else []  # fmt: skip
-    return View("demo.html", "Truth and estimate", shown, refresh=1)
+    return View("demo.html", "Truth and estimate", shown, refresh=1, package="reticent_lab")
 
 
 def _inside(number: Estimate, truth: float) -> bool:

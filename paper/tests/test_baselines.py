@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Buckets, Channel, DBitFlip
-from reticent_lab.baselines import BinFlip, BinFlipPlus, KFlip, Laplace, NaiveMemo
+from reticent_paper.baselines import BinFlip, BinFlipPlus, KFlip, Laplace, NaiveMemo
 
 LIGHT = {
     BinFlip: {"0.5": 15.9, "1": 3.92, "2": 0.921, "5": 0.097},
@@ -27,8 +27,8 @@ LIGHT = {
 def test_the_standard_library_is_enough_and_a_device_never_loads_them():
     code = """
 import sys, reticent.mechanisms
-print('reticent_lab.baselines' in sys.modules)
-import reticent_lab.baselines
+print('reticent_paper.baselines' in sys.modules)
+import reticent_paper.baselines
 print(sorted({'numpy', 'scipy'} & set(sys.modules)))
 """
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

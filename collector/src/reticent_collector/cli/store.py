@@ -1,4 +1,4 @@
-"""`reticent store check|backup|repair|prune|results`, and `reticent keys create|list|revoke` for who may use it."""
+"""`reticent store` checks, copies, repairs and prunes a store; `reticent keys` says who may use it."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _days(text: str) -> int:
     return int(number)
 
 
-@click.group(cls=VerbGroup, short_help="Check, back up, repair or prune a store.")
+@click.group(cls=VerbGroup, short_help="Check, back up, copy, repair or prune a store.")
 def store() -> None:
-    """Check, back up, repair or prune a store, or write its table of results."""
+    """Check, back up, copy, repair or prune a store, or write its table of results."""
 
 
 @store.command(short_help="Check a store for damage and contradictions.")
@@ -93,6 +93,51 @@ def backup(path: Path, store: str, as_json: bool) -> None:
             )
         opened.backend.backup(path)
     show(as_json, {"file": str(path)}, f"Copied to {path}.")
+
+
+@store.command(short_help="Copy the history of a store into another one.")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option("--open", "unsealed", is_flag=True,
+              help="Reports of open rounds too, while no collector uses either store.")  # fmt: skip
+@quiet
+@as_json
+def copy(source: str, target: str, unsealed: bool, quiet: bool, as_json: bool) -> None:
+    """
+    Copy the plans, keys, sealed rounds and results of the store FROM into the store TO, which is made if there is none.
+
+    FROM is not changed. Every round is compared in both stores. A copy that was interrupted goes on when it is
+    started again. Sealed rounds can be copied while collectors run. To move a collector: copy, stop it, copy again
+    with --open, and start it with the new store.
+
+    \b
+    Example:
+      reticent store copy sqlite:///reticent.db postgresql:///telemetry
+
+    Exit code 3 when something could not be copied.
+    """
+    from dataclasses import asdict
+
+    from reticent_collector.stores import copy_store, open_store
+
+    with closing(open_store(source, readonly=True)) as here, closing(open_store(target)) as there:
+        if here.url == there.url:
+            raise click.UsageError("FROM and TO are one store.")
+        with progress("Copying rounds", quiet) as tell:
+            copied = copy_store(here, there, unsealed=unsealed, progress=tell)
+        answer = {"from": here.url, "to": there.url, **asdict(copied)}
+    lines = [
+        f"{counted(copied.plans, 'plan')}, {counted(copied.keys, 'key')}, {counted(copied.rounds, 'round')} and"
+        f" {counted(copied.periods, 'period')} of results copied.",
+        f"{counted(copied.rounds + copied.same, 'round')} with {counted(copied.reports, 'report')} compared.",
+    ]
+    if copied.open_rounds:
+        lines.append(f"Reports of {counted(copied.open_rounds, 'open round')} copied.")
+    if copied.not_sealed:
+        lines.append(f"Not copied, because not sealed: {counted(copied.not_sealed, 'round')}.")
+    show(as_json, answer, *copied.problems, *lines)
+    if copied.problems:
+        found_problems()
 
 
 confirmed_option = click.option("--yes", is_flag=True, help="Do it; without, it is only shown.")
@@ -154,14 +199,15 @@ def prune(
     """
     Show which sealed results are old; with --yes, remove them permanently.
 
-    A round that is not sealed stays. A removed round never opens again: a report for it is late. A SQLite file gets
-    smaller, which takes as much free space as the store holds, and collectors wait until it is done.
+    A round that is not sealed stays. A removed round never opens again: a report for it is late. The space goes back
+    to the disk, which takes as much free space as what is left, and until it is done collectors of a SQLite store wait,
+    and seals of a PostgreSQL store.
 
     \b
     Example:
       reticent store prune --store sqlite:///reticent.db --older-than 400d --yes
     """
-    from reticent_collector.stores import SqliteBackend
+    from reticent_collector.stores.sql import SqlBackend
 
     if (before is None) == (older_than is None):
         raise click.UsageError("Give --before DATE or --older-than DAYS.")
@@ -179,7 +225,7 @@ def prune(
         ]
         sealed = [info for info in old if info.state == "sealed"]
         pruned = [info for info in sealed if opened.prune(info.key)] if yes else []
-        if pruned and isinstance(opened.backend, SqliteBackend):
+        if pruned and isinstance(opened.backend, SqlBackend):
             opened.backend.give_back_space()
         url = opened.url
     rows = [{**info.key._asdict(), "reports": info.reports} for info in sealed]

@@ -17,6 +17,7 @@ from reticent_collector.stores.backend import (
     ResultsTable,
     RoundGoneError,
     RoundInfo,
+    SealedRounds,
     State,
     Steps,
     StoreAwayError,
@@ -25,6 +26,7 @@ from reticent_collector.stores.backend import (
     hash_of,
     matches,
 )
+from reticent_collector.stores.copying import Copied, copy_store
 from reticent_collector.stores.id_set import IdSet
 from reticent_collector.stores.open_round import GroupRange, OpenRound, Seen
 from reticent_collector.stores.records import (
@@ -51,6 +53,7 @@ __all__ = [
     "ROLES",
     "Appended",
     "Backend",
+    "Copied",
     "Count",
     "CountsByTags",
     "DamagedError",
@@ -67,6 +70,7 @@ __all__ = [
     "RoundGoneError",
     "RoundInfo",
     "RoundKey",
+    "SealedRounds",
     "Seen",
     "SqliteBackend",
     "State",
@@ -77,6 +81,7 @@ __all__ = [
     "StoreGoneError",
     "add_counts",
     "batches",
+    "copy_store",
     "create_key",
     "due",
     "folded",

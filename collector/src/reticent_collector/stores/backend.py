@@ -288,6 +288,21 @@ class MetricCounts(Protocol):
 
 
 @runtime_checkable
+class SealedRounds(Protocol):
+    """A backend that takes sealed rounds of another store, as `copy_store` does."""
+
+    def pruned(self) -> list[RoundKey]:
+        """The rounds whose counts were removed for ever."""
+
+    def put_sealed(self, key: RoundKey, count: Count | None) -> bool:
+        """
+        Make a round that is sealed with these counts, or pruned without; durable on return.
+
+        False when there is such a round, which is not changed. The results of the periods that it is in are removed.
+        """
+
+
+@runtime_checkable
 class Steps(Protocol):
     """A backend that keeps what readers are shown of open rounds; without it they are shown nothing of them."""
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent_collector.columns import COLUMNS, seconds_of, time_text
+from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, seconds_of, time_text
 from reticent_collector.stores.backend import Key, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
 from reticent_lake.store.files import Files
@@ -183,7 +183,7 @@ class LakeTables:
             if None in tables.values():
                 continue
             rows_of[period] = [
-                {"metric": metric, **row}
+                {"metric": metric, **{name: row[name] for name in ("segment", *FIGURE, *NUMBER)}}
                 for metric, rows in tables.items()
                 for row in rows or ()
                 if row["segment"] in segments

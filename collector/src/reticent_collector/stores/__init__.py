@@ -8,6 +8,8 @@ from reticent import imported_when_used
 from reticent.errors import MissingPackageError, StoreError
 from reticent_collector.stores.backend import (
     ROLES,
+    AdminAction,
+    AdminLog,
     Appended,
     Backend,
     DamagedError,
@@ -51,6 +53,8 @@ __all__ = [
     "FEW",
     "MARGIN_SECONDS",
     "ROLES",
+    "AdminAction",
+    "AdminLog",
     "Appended",
     "Backend",
     "Copied",

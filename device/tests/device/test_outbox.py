@@ -342,6 +342,7 @@ def test_only_a_plausible_code_is_kept(collector: Collector, content: bytes, cod
     assert HttpTransport(collector.address).send(b"{}", timeout=5) == Rejected(code)
 
 
+@pytest.mark.usefixtures("time_zone")
 def test_retry_after_as_a_date_and_as_nonsense(collector: Collector) -> None:
     soon = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 100))
     collector.answers = [(503, {"Retry-After": text}, b"") for text in (soon, "soon")]

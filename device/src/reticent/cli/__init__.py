@@ -44,7 +44,7 @@ VERBS = {
     "serve": KnownVerb("reticent-collector", "Take reports, seal rounds, show estimates."),
     "simulate": KnownVerb("reticent-lab", "Run a plan on values of your own."),
     "sql": KnownVerb("reticent-lake", "Print the query that counts and debiases reports."),
-    "store": KnownVerb("reticent-collector", "Check, back up, repair or prune a store."),
+    "store": KnownVerb("reticent-collector", "Check, back up, copy, repair or prune a store."),
 }
 
 HELP = """\

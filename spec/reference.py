@@ -300,6 +300,8 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
             "edges": edges,
             "parameters": ["hadamard-bit", str(low), texts],
         }
+    if table["mechanism"] != "d-bit-flip":
+        raise ValueError(table["mechanism"])
     width, variant = table.get("bits", 1), table.get("variant", "tight")
     low = threshold(epsilon if variant == "tight" and width == 1 else epsilon / 2)
     parameters = ["d-bit-flip", variant, str(low), texts, width, f"{plan}/{name}"]

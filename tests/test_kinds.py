@@ -252,11 +252,8 @@ def test_labels_and_kinds_are_in_every_form_of_the_table() -> None:
     assert flag.to_frame()["kind"].to_pylist() == ["flag"]
 
 
-def test_an_audit_finds_whole_devices_and_their_core_sound_and_its_attacks_tell_values_apart() -> None:
-    """Devices choose labels, and leave out what is absent; they must send what the core computes."""
-    checked = audit(Plan.from_toml(KINDS), reports=3_000, rounds=2, sdk_devices=10, seed=1)
+def test_an_audit_finds_devices_sound() -> None:
+    """Devices choose labels, and leave out what is absent."""
+    checked = audit(Plan.from_toml(KINDS), lives=3, rounds=2, families=("values",))
     assert checked.problems == []
-    assert any("core" in check.what for check in checked.checks if check.subject != "SDK core")
-    for name in ("command", "crashed", "start_ms"):
-        attacked = [attack for attack in checked.attacks if attack.subject == name]
-        assert max(attack.lower for attack in attacked) > 0
+    assert checked.sound

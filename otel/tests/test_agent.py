@@ -11,6 +11,7 @@ import gzip
 import http.client
 import json
 import logging
+import shutil
 import signal
 import socket
 import sqlite3
@@ -19,7 +20,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from threading import Thread
@@ -38,7 +39,7 @@ from reticent.errors import ParameterError
 from reticent.plan import Plan
 from reticent.testing import Sandbox, sandbox
 from reticent_otel import Route
-from reticent_otel.agent import MAX_BODY, Agent
+from reticent_otel.agent import MAX_BODY, MAX_PARTS, Agent
 from reticent_otel.feed import Feed
 from reticent_otel.routes import Routes, load_routes
 
@@ -321,12 +322,12 @@ def test_an_attribute_becomes_a_metric_or_a_choice() -> None:
         Route("cli.runs", "files_saved", where={"command": "build"}),
         Route("cli.runs", "command", attribute="command"),
     ]
-    with machine(*routes) as it:  # labels by their place: build, test, run
+    with machine(*routes) as it:
         start = NOW()
         held = it.export(counter("cli.runs", {"build": 2, "run": 1, "test": 0}, start=start))
-        assert (held["files_saved"], held["command"]) == (2, 0)
+        assert (held["files_saved"], held["command"]) == (2, "build")
         held = it.export(counter("cli.runs", {"build": 2, "run": 2, "test": 0}, start=start))
-        assert (held["files_saved"], held["command"]) == (2, 2)
+        assert (held["files_saved"], held["command"]) == (2, "run")
         it.box.next_round()  # nothing was run since: nothing was chosen
         held = it.export(counter("cli.runs", {"build": 2, "run": 2, "test": 0}, start=start))
         assert "command" not in held
@@ -447,12 +448,181 @@ def test_of_a_request_that_is_cut_off_nothing_counts() -> None:
         request(counter("files.saved", value, delta=True)).SerializeToString() for value in (3, 4)
     )
     with machine() as it:
-        head = f"POST /v1/metrics HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF['Content-Type']}\r\n"
+        head = f"POST /v1/metrics HTTP/1.1\r\nHost: localhost\r\nContent-Type: {PROTOBUF['Content-Type']}\r\n"
         with socket.create_connection(("127.0.0.1", it.port), timeout=10) as connection:
             connection.sendall(f"{head}Content-Length: {len(first + second)}\r\n\r\n".encode() + first)
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")
         assert it.box.values() == {}
+
+
+def raw(port: int, message: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(message)
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
+NODE = (  # the head of what @opentelemetry/exporter-metrics-otlp-proto 0.223 sends
+    b"POST /v1/metrics HTTP/1.1\r\nUser-Agent: OTel-OTLP-Exporter-JavaScript/0.223.0\r\n"
+    b"Content-Type: application/x-protobuf\r\nHost: 127.0.0.1:4318\r\nConnection: keep-alive\r\n"
+)
+SAVED = request(counter("files.saved", 3, delta=True)).SerializeToString()
+
+
+def test_chunks_are_one_body_and_the_connection_goes_on() -> None:
+    """Node's SDK streams its body; the next request follows on the same connection."""
+    parts = [SAVED[:10], SAVED[10:30], SAVED[30:]]
+    chunks = b"".join(b"%X\r\n%s\r\n" % (len(part), part) for part in parts)
+    chunked = NODE + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0;last\r\nDigest: x\r\n\r\n"
+    counted = NODE + b"Content-Length: %d\r\n\r\n%s" % (len(SAVED), SAVED)
+    with machine() as it:
+        assert raw(it.port, chunked + counted).count(b"HTTP/1.1 200 ") == 2
+        assert it.box.values() == {"files_saved": 6}
+
+
+@pytest.mark.parametrize(
+    ("status", "rest"),
+    {
+        "two lengths": (400, b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        "another coding": (400, b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+        "no length": (411, b"\r\n"),
+        "a size that is no number": (400, b"Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n"),
+        "a negative size": (400, b"Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n"),
+        "no size": (400, b"Transfer-Encoding: chunked\r\n\r\n\r\n"),
+        "an endless line": (400, b"Transfer-Encoding: chunked\r\n\r\n1;" + 5000 * b"a"),
+        "a bare newline": (400, b"Transfer-Encoding: chunked\r\n\r\n1\na\r\n0\r\n\r\n"),
+        "a longer chunk than its size": (400, b"Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n\r\n"),
+        "endless trailers": (400, b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + 50 * b"A: b\r\n"),
+        "too much": (413, b"Transfer-Encoding: chunked\r\n\r\n%X\r\n" % (MAX_BODY + 1)),
+        "cut off": (
+            400,
+            b"Transfer-Encoding: chunked\r\n\r\n%X\r\n%s\r\n" % (len(SAVED), SAVED),
+        ),
+    }.values(),
+)
+def test_chunks_that_could_be_read_in_two_ways_are_refused(status: int, rest: bytes) -> None:
+    with machine() as it:
+        assert raw(it.port, NODE + rest).startswith(b"HTTP/1.1 %d " % status)
+        assert it.box.values() == {}
+
+
+def test_chunks_together_are_bounded() -> None:
+    chunk = b"100000\r\n" + bytes(1 << 20) + b"\r\n"
+    with machine() as it:
+        with suppress(BrokenPipeError, ConnectionResetError):  # refused before all of it was sent
+            answer = raw(it.port, NODE + b"Transfer-Encoding: chunked\r\n\r\n" + 5 * chunk)
+            assert answer.startswith(b"HTTP/1.1 413 ")
+        assert it.box.values() == {}
+
+
+def a_lot(of: str) -> bytes:
+    """An export of four megabytes, of nothing but empty parts."""
+
+    def field(number: int, content: bytes) -> bytes:
+        size = len(content)
+        varint = bytearray()
+        while size > 127:
+            varint.append(size & 127 | 128)
+            size >>= 7
+        return bytes([number << 3 | 2, *varint, size]) + content
+
+    empty = (MAX_BODY // 2 - 50) * bytes([1 << 3 | 2, 0])
+    name = field(1, b"files.saved")
+    layers = {
+        "resources": lambda: empty,
+        "scopes": lambda: field(1, (MAX_BODY // 2 - 50) * b"\x12\0"),
+        "metrics": lambda: field(1, field(2, (MAX_BODY // 2 - 50) * b"\x12\0")),
+        "points": lambda: field(1, field(2, field(2, name + field(7, empty)))),
+        "attributes": lambda: field(
+            1, field(2, field(2, name + field(7, field(1, (MAX_BODY // 2 - 50) * b"\x3a\0"))))
+        ),
+        "attributes of a resource": lambda: field(1, field(1, empty)),
+    }
+    return layers[of]()
+
+
+@pytest.mark.parametrize(
+    "of", ["resources", "scopes", "metrics", "points", "attributes", "attributes of a resource"]
+)
+def test_a_few_bytes_of_gzip_with_millions_of_parts_are_refused(of: str) -> None:
+    bomb = gzip.compress(a_lot(of), mtime=0)
+    assert len(bomb) < 10_000
+    with machine() as it:
+        assert it.post(bomb, PROTOBUF | {"Content-Encoding": "gzip"})[0] == 413
+        assert it.export(counter("files.saved", 1, delta=True)) == {"files_saved": 1}
+
+
+def test_as_many_parts_as_allowed_are_taken_and_one_more_is_refused() -> None:
+    def points(count: int) -> bytes:
+        metric = {"name": "files.saved", "sum": {"aggregationTemporality": 1, "isMonotonic": True}}
+        message = request(metric)
+        total = message.resource_metrics[0].scope_metrics[0].metrics[0].sum
+        for _ in range(count):
+            total.data_points.add()
+        return message.SerializeToString()
+
+    others = 4  # a resource with an attribute, a scope, a metric
+    with machine() as it:
+        assert it.post(points(MAX_PARTS - others))[0] == 200
+        assert it.post(points(MAX_PARTS - others + 1))[0] == 413
+
+
+def test_json_with_very_many_parts_is_refused() -> None:
+    text = b'{"resourceMetrics":[' + b",".join(100_000 * [b"{}"]) + b"]}"
+    with machine() as it:
+        assert it.post(text, {"Content-Type": "application/json"})[0] == 413
+
+
+def test_names_of_instruments_are_logged_short_and_printable(caplog: pytest.LogCaptureFixture) -> None:
+    long, escape = "x" * 100_000, "\x1b]0;owned\x07\u202e\nreticent: all is well"
+    with machine() as it, caplog.at_level(logging.WARNING):
+        it.export(counter(long, 1, delta=True), counter(escape, 1, delta=True))
+        it.export(counter("request.seconds", 1, delta=True, unit="u" * 100_000))
+        it.export(*(counter(f"name{number}", 1, delta=True) for number in range(1000)))
+    messages = [record.getMessage() for record in caplog.records]
+    assert max(map(len, messages)) <= 400
+    assert all(message.isprintable() for message in messages)
+    assert len(messages) == 201
+    assert messages[-1] == "reticent: further instruments are not used, and not named"
+
+
+def test_what_was_recorded_can_be_seen_without_a_value() -> None:
+    with machine() as it:
+        it.export(counter("files.saved", 4711, delta=True), counter("unknown", 4711, delta=True))
+        it.export(*(counter(f"name{number}", 1, delta=True) for number in range(1000)))
+        connection = http.client.HTTPConnection("127.0.0.1", it.port, timeout=10)
+        connection.request("GET", "/v1/recorded")
+        text = connection.getresponse().read().decode()
+        connection.close()
+    shown = json.loads(text)
+    assert "4711" not in text
+    assert (shown["plan"], shown["consent"], shown["exports"]) == ("app-usage", "granted", 2)
+    assert shown["instruments"]["files.saved"] == {"metrics": ["files_saved"], "points": 1, "problem": ""}
+    assert "no metric for it" in shown["instruments"]["unknown"]["problem"]
+    assert len(shown["instruments"]) == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    "headers",
+    [{"Origin": "https://example.org"}, {"Host": "example.org"}, {"Host": "example.org:4318"}, {"Host": ""}],
+)
+def test_web_pages_are_refused(method: str, headers: dict[str, str]) -> None:
+    """Also one whose own name was made to point at this machine."""
+    with machine() as it:
+        connection = http.client.HTTPConnection("127.0.0.1", it.port, timeout=10)
+        path = "/v1/recorded" if method == "GET" else "/v1/metrics"
+        connection.request(method, path, SAVED if method == "POST" else None, PROTOBUF | headers)
+        assert connection.getresponse().status == 403
+        connection.close()
+        assert it.box.values() == {}
+
+
+@pytest.mark.parametrize("host", ["localhost:4318", "127.0.0.1", "[::1]:4318", "LOCALHOST"])
+def test_programs_on_this_machine_may_call_it_by_its_names(host: str) -> None:
+    with machine() as it:
+        assert it.post(SAVED, PROTOBUF | {"Host": host})[0] == 200
 
 
 def test_numbers_that_are_none_count_as_0() -> None:
@@ -480,6 +650,39 @@ def test_the_real_sdk_with_running_totals() -> None:
         assert it.box.values() == {"files_saved": 6}
         state = b"".join(path.read_bytes() for path in it.box.state.parent.iterdir() if path.is_file())
         assert b"diary" not in state
+
+
+NODE_PROGRAM = """
+import { MeterProvider, PeriodicExportingMetricReader } from "@opentelemetry/sdk-metrics";
+import { OTLPMetricExporter } from "@opentelemetry/exporter-metrics-otlp-proto";
+const exporter = new OTLPMetricExporter({ url: process.argv[2] });
+const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60000 });
+const provider = new MeterProvider({ readers: [reader] });
+const saved = provider.getMeter("editor").createCounter("files.saved");
+saved.add(3);
+await provider.forceFlush();
+saved.add(4);
+await provider.shutdown();
+"""
+
+
+@pytest.mark.soak
+def test_the_real_sdk_of_node(tmp_path: Path) -> None:
+    """It is installed from the registry that npm is set up with; without one the test is skipped."""
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    packages = ["@opentelemetry/sdk-metrics", "@opentelemetry/exporter-metrics-otlp-proto"]
+    install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(tmp_path), *packages]
+    installed = subprocess.run(install, capture_output=True, check=False, timeout=200)
+    if installed.returncode:
+        pytest.skip("npm cannot install the SDK here")
+    program = tmp_path / "program.mjs"
+    program.write_text(NODE_PROGRAM)
+    with machine() as it:
+        command = ["node", str(program), f"http://127.0.0.1:{it.port}/v1/metrics"]
+        done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert it.box.values() == {"files_saved": 7}
 
 
 def wait_for(line: Callable[[], str], text: str) -> str:

@@ -252,8 +252,8 @@ def test_an_expired_plan_is_audited_before_it_expired(plans: dict[str, Plan]) ->
 PROGRAM = """
 import json, os, sys
 from fractions import Fraction
-from reticent_lab.audit import first_round_of
-from reticent_lab.audit import CoreParticipant
+from reticent_lab.audit.run import first_round_of
+from reticent_lab.audit.clients import CoreParticipant
 from reticent.plan import Plan
 plan, devices = Plan.load(sys.argv[1]), {}
 for line in sys.stdin:

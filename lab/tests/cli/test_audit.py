@@ -16,7 +16,7 @@ from reticent_collector.cli.root import reticent as command
 
 SILENT = """
 import json, os, sys
-from reticent_lab.audit import CoreParticipant
+from reticent_lab.audit.clients import CoreParticipant
 from reticent.plan import Plan
 plan, devices = Plan.load(sys.argv[1]), {}
 for line in sys.stdin:

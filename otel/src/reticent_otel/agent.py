@@ -2,19 +2,22 @@
 The agent: metrics of programs in any language, by OTLP over HTTP on loopback, into a device.
 
 It runs on the user's own machine. What arrives stays there, as totals of the device; only the device's noisy answers
-leave.
+leave. `GET /v1/recorded` shows which instruments arrived and which metrics they feed, without any value: every user of
+the machine can ask on loopback.
 """
 
 from __future__ import annotations
 
 import gzip
+import json
 import logging
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BufferedIOBase, BytesIO
+from itertools import accumulate
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +37,12 @@ _logger = logging.getLogger(__name__)
 
 MAX_BODY = 4 << 20  # bytes of a body, before and after decompression
 
+MAX_PARTS = 20_000  # resources, scopes, metrics, data points and attributes of an export together
+
 _MOST_STREAMS = 50_000
+_LONGEST_LINE = 1000  # bytes of a line between chunks
+_MOST_TRAILERS = 20
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 
@@ -55,7 +63,7 @@ class Streams:
 
     def increase(self, stream: bytes, start: int, totals: list[Number]) -> list[Number] | None:
         """By how much the totals of a stream have grown; None where they are only remembered."""
-        key = blake2b(stream + start.to_bytes(8, "big"), digest_size=16).digest()
+        key = _digest(stream + start.to_bytes(8, "big"))
         seen = self._totals.get(key)
         if seen is None and len(self._totals) >= _MOST_STREAMS:
             self._since = time.time_ns()  # what is forgotten here must not count as new later
@@ -71,11 +79,35 @@ class Streams:
 def readings(request: ExportMetricsServiceRequest, streams: Streams) -> Iterator[Reading]:
     """The readings of an export, metric by metric; running totals become increases."""
     for resource in request.resource_metrics:
-        program = resource.resource.SerializeToString(deterministic=True)
+        program = _digest(resource.resource.SerializeToString(deterministic=True))
         for scope in resource.scope_metrics:
             for metric in scope.metrics:
                 names = (scope.scope.name, scope.scope.version, metric.name, metric.unit)
-                yield _reading(metric, program + repr(names).encode(), streams)
+                yield _reading(metric, _digest(program + repr(names).encode()), streams)
+
+
+def _digest(text: bytes) -> bytes:
+    """A short name for a long text: a stream's key is made once for each data point."""
+    return blake2b(text, digest_size=16).digest()
+
+
+def has_too_many_parts(request: ExportMetricsServiceRequest) -> bool:
+    """Whether an export has more than `MAX_PARTS` parts: a few bytes of gzip can hold millions of empty ones."""
+    return any(parts > MAX_PARTS for parts in accumulate(_parts(request)))
+
+
+def _parts(request: ExportMetricsServiceRequest) -> Iterator[int]:
+    """How many parts there are, list by list: each is counted before it is gone through."""
+    yield len(request.resource_metrics)
+    for resource in request.resource_metrics:
+        yield len(resource.scope_metrics) + len(resource.resource.attributes)
+        for scope in resource.scope_metrics:
+            yield len(scope.metrics)
+            for metric in scope.metrics:
+                form = metric.WhichOneof("data")
+                points = getattr(metric, form).data_points if form else ()
+                yield len(points)
+                yield from (len(point.attributes) for point in points)
 
 
 def _reading(metric: Metric, stream: bytes, streams: Streams) -> Reading:
@@ -133,7 +165,11 @@ class _RefusedError(Exception):
 
 
 class Agent:
-    """Takes `POST /v1/metrics` on 127.0.0.1 for a feed. An `Origin` is refused: no web page may write to a device."""
+    """
+    Takes `POST /v1/metrics` on 127.0.0.1 for a feed, and answers `GET /v1/recorded`.
+
+    An `Origin` and a foreign `Host` are refused: no web page may write to a device or look at it.
+    """
 
     def __init__(self, feed: Feed, port: int = 4318) -> None:
         self._feed = feed
@@ -147,10 +183,16 @@ class Agent:
             timeout = 30
 
             def do_POST(self) -> None:
-                status, kind, body = 200, self.headers.get_content_type(), b""
+                self._answer(agent._take)
+
+            def do_GET(self) -> None:
+                self._answer(agent._show)
+
+            def _answer(self, act: Callable[[str, Message, BufferedIOBase], tuple[str, bytes]]) -> None:
+                status, kind, body = 200, "", b""
                 try:
-                    agent._take(self.path, self.headers, self.rfile)
-                    body = b"{}" if kind == _JSON else b""  # an empty ExportMetricsServiceResponse
+                    _check_sender(self.headers)
+                    kind, body = act(self.path, self.headers, self.rfile)
                 except _RefusedError as refused:
                     status, body = refused.status, f"{refused}\n".encode()
                 except Exception:  # what was raised may tell of a value: it goes no further
@@ -185,36 +227,101 @@ class Agent:
         self._server.shutdown()
         self._server.server_close()
 
-    def _take(self, path: str, headers: Message, body: BufferedIOBase) -> None:
-        """Hand an export to the feed; raises `_RefusedError`."""
-        coding, length = headers.get("Content-Encoding", "identity"), headers.get("Content-Length", "")
+    def _show(self, path: str, headers: Message, body: BufferedIOBase) -> tuple[str, bytes]:
+        """What was recorded: instruments and metrics, no values."""
+        if path != "/v1/recorded":
+            raise _RefusedError(404, "What was recorded is at /v1/recorded.")
+        with self._one_at_a_time:
+            return _JSON, json.dumps(self._feed.recorded(), indent=2).encode() + b"\n"
+
+    def _take(self, path: str, headers: Message, body: BufferedIOBase) -> tuple[str, bytes]:
+        """Hand an export to the feed; returns an empty ExportMetricsServiceResponse, or raises `_RefusedError`."""
+        coding, kind = headers.get("Content-Encoding", "identity"), headers.get_content_type()
         if path != "/v1/metrics":
             raise _RefusedError(404, "Metrics go to /v1/metrics.")
-        if headers.get("Origin"):
-            raise _RefusedError(403, "Requests from web pages are refused.")
-        if headers.get_content_type() not in (_PROTOBUF, _JSON) or coding not in ("gzip", "identity"):
+        if kind not in (_PROTOBUF, _JSON) or coding not in ("gzip", "identity"):
             raise _RefusedError(415, f"Expected {_PROTOBUF} or {_JSON}, uncompressed or with gzip.")
-        if not (length.isascii() and length.isdigit()):
-            raise _RefusedError(411, "A Content-Length is required.")
-        too_large = _RefusedError(413, f"At most {MAX_BODY} bytes, before and after decompression.")
-        if int(length) > MAX_BODY:
-            raise too_large
         request = ExportMetricsServiceRequest()
         try:
-            content = body.read(int(length))
-            if len(content) < int(
-                length
-            ):  # a part may be a message too, and would count again with the retry
-                raise EOFError
+            content = _body(headers, body)
             if coding == "gzip":
                 content = gzip.GzipFile(fileobj=BytesIO(content)).read(MAX_BODY + 1)
             if len(content) > MAX_BODY:
-                raise too_large
-            if headers.get_content_type() == _JSON:
+                raise _too_large()
+            if kind == _JSON:
+                if content.count(b"{") > 4 * MAX_PARTS:  # read by Python, part by part
+                    raise _too_large()
                 json_format.Parse(content, request, ignore_unknown_fields=True)
             else:
                 request.ParseFromString(content)
         except (DecodeError, json_format.ParseError, UnicodeDecodeError, EOFError, OSError, zlib.error):
             raise _RefusedError(400, "The body is not an ExportMetricsServiceRequest.") from None
+        if has_too_many_parts(request):
+            raise _too_large()
         with self._one_at_a_time:
             self._feed.take(list(readings(request, self._streams)))
+        return kind, b"{}" if kind == _JSON else b""
+
+
+def _too_large() -> _RefusedError:
+    return _RefusedError(
+        413, f"At most {MAX_BODY} bytes, before and after decompression, and {MAX_PARTS} parts."
+    )
+
+
+def _check_sender(headers: Message) -> None:
+    """Refuse web pages, also those whose name was made to point at this machine."""
+    host = headers.get("Host", "127.0.0.1")
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    if headers.get("Origin") or name.lower() not in _LOOPBACK:
+        raise _RefusedError(403, "Requests from web pages are refused.")
+
+
+def _body(headers: Message, body: BufferedIOBase) -> bytes:
+    """The body of a request, with a length or in chunks; raises `_RefusedError`, `EOFError`."""
+    length, coding = headers.get("Content-Length"), headers.get("Transfer-Encoding")
+    if coding is not None:
+        if coding.strip().lower() != "chunked" or length is not None:  # could be read in two ways
+            raise _RefusedError(400, "Expected a Content-Length or Transfer-Encoding: chunked, not both.")
+        return _chunks(body)
+    if length is None or not (length.isascii() and length.isdigit()):
+        raise _RefusedError(411, "Expected a Content-Length or Transfer-Encoding: chunked.")
+    if int(length) > MAX_BODY:
+        raise _too_large()
+    return _exactly(body, int(length))
+
+
+def _chunks(body: BufferedIOBase) -> bytes:
+    content = bytearray()
+    while size := _chunk_size(_line(body)):
+        if len(content) + size > MAX_BODY:
+            raise _too_large()
+        content += _exactly(body, size)
+        if _line(body):
+            raise EOFError
+    for _ in range(_MOST_TRAILERS):
+        if not _line(body):
+            return bytes(content)
+    raise EOFError
+
+
+def _chunk_size(line: bytes) -> int:
+    digits = line.partition(b";")[0].strip()
+    if not digits or len(digits) > 8 or digits.strip(b"0123456789abcdefABCDEF"):
+        raise EOFError
+    return int(digits, 16)
+
+
+def _line(body: BufferedIOBase) -> bytes:
+    line = body.readline(_LONGEST_LINE)
+    if not line.endswith(b"\r\n"):
+        raise EOFError
+    return line[:-2]
+
+
+def _exactly(body: BufferedIOBase, size: int) -> bytes:
+    """So many bytes: a part of a message may be a message too, and would count again with the retry."""
+    content = body.read(size)
+    if len(content) < size:
+        raise EOFError
+    return content

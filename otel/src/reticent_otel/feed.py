@@ -20,6 +20,10 @@ _logger = logging.getLogger(__name__)
 
 Number = Fraction | float  # exact, or infinite
 
+_MOST_INSTRUMENTS = 200  # that are named in warnings and in what was recorded
+_LONGEST_NAME = 100
+_LONGEST_WARNING = 400
+
 
 class Kind(Enum):
     """What the numbers of a reading are, and so what becomes of the metric's total in the round."""
@@ -56,14 +60,16 @@ class Feed:
     """
     Hands readings to a device by the routes of its plan.
 
-    Each instrument without a metric is named in one warning; no value is ever logged. The largest and the mean of a
-    histogram are those of the round so far, and are kept in memory: after a restart they begin again.
+    Each instrument without a metric is named in one warning, 200 at most; no value is ever logged. The largest and the
+    mean of a histogram are those of the round so far, and are kept in memory: after a restart they begin again.
     """
 
     def __init__(self, device: Device, routes: Routes) -> None:
         self._device = device
         self._routes = routes
         self._warned: set[str] = set()
+        self._exports = 0
+        self._instruments: dict[str, dict[str, object]] = {}  # what `recorded` shows, by instrument
         self._recorded: dict[
             str, tuple[int, DataPoint]
         ] = {}  # by metric, in its unit: the round, and all of it
@@ -71,6 +77,7 @@ class Feed:
     def take(self, readings: Iterable[Reading]) -> None:
         """Record the readings of one export."""
         self._device.refresh_consent()  # another process may have entered a choice
+        self._exports += 1
         amounts: defaultdict[tuple[Kind, str], list[Number]] = defaultdict(list)
         for reading in readings:
             routes, problem = self._routes.of(reading.instrument, reading.unit)
@@ -88,11 +95,27 @@ class Feed:
                     amounts[Kind.INCREASE, route.metric] += [Fraction(point.count) for point in points]
                 elif not self._set_of_round(route, points):
                     problem = "its points lack the maximum; export deltas with min and max"
+            name = printable(reading.instrument, _LONGEST_NAME)
             if problem:
-                self.warn(
-                    reading.instrument, f"reticent: instrument {reading.instrument} is not used: {problem}"
-                )
+                self.warn(name, f"reticent: instrument {name} is not used: {problem}")
+            if name in self._instruments or len(self._instruments) < _MOST_INSTRUMENTS:
+                fed = sorted({route.metric for route in routes})
+                shown = printable(problem, _LONGEST_WARNING)
+                self._instruments[name] = {"metrics": fed, "points": len(reading.points), "problem": shown}
         self._record(amounts)
+
+    def recorded(self) -> dict[str, object]:
+        """
+        Which instruments arrived, the metrics they feed and the data points of their last export, without any value;
+        and why nothing is kept, where that is so.
+        """
+        return {
+            "plan": self._device.plan.name if self._device.plan else "",
+            "consent": self._device.consent,
+            "reasons": list(self._device.status().reasons),
+            "exports": self._exports,
+            "instruments": self._instruments,
+        }
 
     def _record(self, amounts: Mapping[tuple[Kind, str], list[Number]]) -> None:
         for (kind, metric), numbers in amounts.items():
@@ -106,10 +129,13 @@ class Feed:
                 self._device.add(metric, total(max(number, Fraction(0)) for number in numbers))
 
     def warn(self, about: str, message: str) -> None:
-        """Log a message once."""
-        if about not in self._warned:
-            self._warned.add(about)
-            _logger.warning("%s", message)
+        """Log a message once, in printable characters; of many instruments only the first are named."""
+        if about in self._warned or len(self._warned) > _MOST_INSTRUMENTS:
+            return
+        self._warned.add(about)
+        if len(self._warned) > _MOST_INSTRUMENTS:
+            message = "reticent: further instruments are not used, and not named"
+        _logger.warning("%s", printable(message, _LONGEST_WARNING))
 
     def _choose(self, route: Route, points: Iterable[DataPoint]) -> None:
         """Choose the attribute's value; the most used comes last, which is what `pick = "last"` keeps."""
@@ -140,6 +166,17 @@ class Feed:
         else:
             self._device.set(route.metric, together.number / count)  # infinity stays infinite
         return True
+
+
+def printable(text: str, longest: int) -> str:
+    """
+    A text of another program for a log or a terminal: control characters become "?", and its end is cut off.
+
+    >>> printable("files\\x1b[2J.saved", 100), printable("x" * 200, 10)
+    ('files?[2J.saved', 'xxxxxxxxx…')
+    """
+    short = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return "".join(one if one.isprintable() else "?" for one in short)
 
 
 def total(numbers: Iterable[Number]) -> Number:

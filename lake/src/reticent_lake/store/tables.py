@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent_collector.columns import COLUMNS, seconds_of, time_text
+from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, seconds_of, time_text
 from reticent_collector.stores.backend import Key, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
 from reticent_lake.store.files import Files
@@ -29,6 +29,7 @@ _TYPES = {
     "timestamp": pa.timestamp("ms", "UTC"),
 }
 SCHEMA = pa.schema([(column.name, _TYPES[column.type]) for column in COLUMNS if column.name not in IN_PATHS])
+_FIGURES = ("segment", *FIGURE, *NUMBER)
 _TIMES = [column.name for column in COLUMNS if column.type == "timestamp"]
 _FILE = re.compile(r"([a-z]+)-v([1-9][0-9]*)-(-?[0-9]+)-([0-9]+)\.parquet")
 
@@ -183,7 +184,7 @@ class LakeTables:
             if None in tables.values():
                 continue
             rows_of[period] = [
-                {"metric": metric, **row}
+                {"metric": metric, **{name: row[name] for name in _FIGURES}}
                 for metric, rows in tables.items()
                 for row in rows or ()
                 if row["segment"] in segments

@@ -57,8 +57,8 @@ def people(plan):
 def test_no_device_uses_apps_for_longer_than_six_hours(fleet, people):
     raw = people.values(CrowdDraws(Plan.load(deployment.EXAMPLE), people, SMALL.seed).parts[0])
     totals = np.sum([raw[app.metric] for app in deployment.APPS], axis=0, dtype=np.int64)
-    assert fleet.over == pytest.approx((totals > 21_600).mean())
-    assert 0 < fleet.over < 0.5
+    assert fleet.full == pytest.approx((totals > 21_600).mean())
+    assert 0 < fleet.full < 0.5
     assert fleet.fits
 
 
@@ -115,7 +115,7 @@ def test_coverage_follows_from_the_estimates(fleet):
     shifted = replace(
         fleet, months=tuple(replace(month, truth=month.truth + 90_000) for month in fleet.months)
     )
-    assert deployment.mean_every_round(shifted).verdict is ClaimVerdict.FAILS
+    assert deployment.mean_every_round(shifted).verdict is ClaimVerdict.CORRECTED
 
 
 def _with_first(table, single, *joint):
@@ -128,7 +128,7 @@ def _with_first(table, single, *joint):
 
 @pytest.mark.parametrize(
     ("joint", "verdict"),
-    [(0.6, ClaimVerdict.HOLDS), (1.3, ClaimVerdict.CORRECTED), (9.0, ClaimVerdict.FAILS)],
+    [(0.6, ClaimVerdict.HOLDS), (1.3, ClaimVerdict.CONDITION), (9.0, ClaimVerdict.CORRECTED)],
 )
 def test_minor_follows_from_the_figures(joint, verdict):
     table = _with_first(deployment.losses_table(), 0.569, joint)
@@ -138,8 +138,8 @@ def test_minor_follows_from_the_figures(joint, verdict):
 @pytest.mark.parametrize(
     ("joint", "limit", "verdict"),
     [
-        (1.3, 1.337, ClaimVerdict.CORRECTED),
-        (1.4, 1.337, ClaimVerdict.FAILS),
+        (1.3, 1.337, ClaimVerdict.CONDITION),
+        (1.4, 1.337, ClaimVerdict.CORRECTED),
         (1.2, 2 * 0.5694451960428427, ClaimVerdict.HOLDS),
     ],
 )
@@ -149,16 +149,15 @@ def test_any_number_of_apps_follows_from_the_figures(joint, limit, verdict):
 
 
 def test_the_total_is_judged_by_what_the_devices_did(fleet):
-    assert deployment.bounded_total(fleet).verdict is ClaimVerdict.CORRECTED
-    assert deployment.bounded_total(replace(fleet, over=0.0)).verdict is ClaimVerdict.HOLDS
-    assert deployment.bounded_total(replace(fleet, fits=False)).verdict is ClaimVerdict.FAILS
+    assert deployment.bounded_total(fleet).verdict is ClaimVerdict.HOLDS
+    assert deployment.bounded_total(replace(fleet, fits=False)).verdict is ClaimVerdict.CORRECTED
 
 
-def test_the_long_period_is_judged_by_steady_devices(fleet):
+def test_the_long_period_is_judged_by_the_loss_of_steady_devices():
     table = deployment.losses_table()
-    assert deployment.long_period(fleet, table).verdict is ClaimVerdict.CORRECTED
-    still = replace(fleet, moved=np.zeros_like(fleet.moved))
-    assert deployment.long_period(still, table).verdict is ClaimVerdict.HOLDS
+    assert deployment.long_period(table).verdict is ClaimVerdict.CONDITION
+    without_bound = _with_first(table, 0.569, 1.3, 11.4, 1.337, float("inf"))
+    assert deployment.long_period(without_bound).verdict is ClaimVerdict.CORRECTED
 
 
 def test_the_result_has_every_app_and_both_pictures(result):

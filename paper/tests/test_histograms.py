@@ -14,7 +14,7 @@ from reticent_paper.claims import EPSILONS, ClaimVerdict, Setting
 TINY = Setting(seed=5, repetitions=100, fleets=(400, 2_000), days=3)
 USAGE = Setting(seed=3, repetitions=400, fleets=(20_000, 60_000), days=3)
 SYNTHETIC = Setting(seed=3, repetitions=250, fleets=(20_000,), days=3)
-HOLDS, CORRECTED, FAILS = ClaimVerdict.HOLDS, ClaimVerdict.CORRECTED, ClaimVerdict.FAILS
+HOLDS, CONDITION, CORRECTED = ClaimVerdict.HOLDS, ClaimVerdict.CONDITION, ClaimVerdict.CORRECTED
 METHODS = {method.name: method for method in histograms.AT_EQUAL_EPSILON}
 
 LIGHT = {
@@ -152,32 +152,32 @@ def test_the_verdicts_of_usage_data(usage):
     """
     same, poor, rich, plus, best, comparable, *_ = on_usage(usage)
     assert [same, poor, rich, plus, comparable] == [HOLDS] * 5
-    assert best is CORRECTED
+    assert best is CONDITION
     assert histograms.usage_claims(usage)[4].condition.startswith("not at ε = 5, 10")
 
 
 def test_doctored_usage_turns_the_verdicts(usage, doctor):
-    assert on_usage(doctor(usage, "32BitFlipPM", 1.2))[0] is FAILS
-    assert on_usage(doctor(usage, "KFlip", 0.1))[1] is FAILS
-    assert on_usage(doctor(usage, "KFlip", 50.0))[2] is FAILS
-    assert on_usage(doctor(usage, "BinFlip+, best", {2.0: 2.0}))[3] is CORRECTED
+    assert on_usage(doctor(usage, "32BitFlipPM", 1.2))[0] is CORRECTED
+    assert on_usage(doctor(usage, "KFlip", 0.1))[1] is CORRECTED
+    assert on_usage(doctor(usage, "KFlip", 50.0))[2] is CORRECTED
+    assert on_usage(doctor(usage, "BinFlip+, best", {2.0: 2.0}))[3] is CONDITION
     assert on_usage(doctor(usage, "BinFlip", 0.001))[4] is HOLDS
-    assert on_usage(doctor(usage, "BinFlip", 1000.0))[4] is FAILS
-    assert on_usage(doctor(usage, "4BitFlipPM", 0.3))[5] is FAILS
+    assert on_usage(doctor(usage, "BinFlip", 1000.0))[4] is CORRECTED
+    assert on_usage(doctor(usage, "4BitFlipPM", 0.3))[5] is CORRECTED
     frozen = doctor(usage, "BinFlip+, frozen", 100.0)
     assert on_usage(doctor(frozen, "BinFlip+, best", 100.0))[6] is HOLDS
-    assert on_usage(doctor(frozen, "BinFlip+, best", 0.01))[6] is CORRECTED, "true of the paper's own only"
-    assert on_usage(doctor(usage, "BinFlip+, frozen", 0.01))[6] is FAILS, "the frozen one decides"
-    assert on_usage(usage)[7] is CORRECTED
-    assert on_usage(doctor(usage, "4BitFlipPM", 0.3))[7] is CORRECTED
+    assert on_usage(doctor(frozen, "BinFlip+, best", 0.01))[6] is CONDITION, "true of the paper's own only"
+    assert on_usage(doctor(usage, "BinFlip+, frozen", 0.01))[6] is CORRECTED, "the frozen one decides"
+    assert on_usage(usage)[7] is HOLDS
+    assert on_usage(doctor(usage, "32BitFlipPM", {1.0: 3.0}))[7] is CONDITION
 
 
 def test_what_reticent_says_of_its_own(pairs, doctor):
     assert [claim.verdict for claim in histograms.our_claims(pairs)] == [HOLDS] * 4
     worse = [tuple(doctor(doctor(pair, "Hadamard bit", 9.0), "1BitFlipPM, tight", 9.0)) for pair in pairs]
-    assert [claim.verdict for claim in histograms.our_claims(worse)] == [FAILS] * 3 + [HOLDS]
+    assert [claim.verdict for claim in histograms.our_claims(worse)] == [CORRECTED] * 3 + [HOLDS]
     apart = [(doctor([pair[0]], "4BitFlipPM, windows", 1.2)[0], pair[1]) for pair in pairs]
-    assert histograms.our_claims(apart)[3].verdict is FAILS
+    assert histograms.our_claims(apart)[3].verdict is CORRECTED
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,7 @@ def on_synthetic(panels, reference):
 def test_bin_flip_does_not_see_the_data_and_others_do_at_large_epsilon(synthetic):
     """BinFlip has one n·Var on every bucket; the estimator of 1BitFlipPM adds k·h_v, which is the data."""
     bounded, same = histograms.synthetic_claims(*synthetic)
-    assert (bounded.verdict, same.verdict) == (HOLDS, CORRECTED)
+    assert (bounded.verdict, same.verdict) == (HOLDS, CONDITION)
     assert "1BitFlipPM" in same.condition
     assert "BinFlip," not in same.condition.replace("BinFlip+,", "")
 
@@ -201,5 +201,5 @@ def test_bin_flip_does_not_see_the_data_and_others_do_at_large_epsilon(synthetic
 def test_doctored_synthetic_data_turn_the_verdicts(synthetic, doctor):
     panels, reference = synthetic
     assert on_synthetic([reference] * 3, reference)[1] is HOLDS
-    assert on_synthetic(doctor([reference] * 3, "BinFlip", 2.0), reference)[1] is CORRECTED
-    assert on_synthetic(doctor(panels, "1BitFlipPM", 100.0), reference)[0] is CORRECTED
+    assert on_synthetic(doctor([reference] * 3, "BinFlip", 2.0), reference)[1] is CONDITION
+    assert on_synthetic(doctor(panels, "1BitFlipPM", 100.0), reference)[0] is CONDITION

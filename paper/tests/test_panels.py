@@ -57,13 +57,13 @@ def test_a_claim_holds_where_all_points_do():
 def test_a_claim_that_holds_nowhere_does_not_hold():
     worse = ratios([panel("a", one=(1, 2), other=(3, 8))], "other", "one", no_worse)
     claim = judge_points("here", "other is better", "ratio", worse)
-    assert (claim.verdict, claim.condition) == (ClaimVerdict.FAILS, "not at any point")
+    assert (claim.verdict, claim.condition) == (ClaimVerdict.CORRECTED, "not at any point")
 
 
 def test_a_condition_names_what_differs_and_by_how_much():
     panels = [panel(title, one=(1, 3), other=(1, 1)) for title in "ab"]
     claim = judge_points("here", "one is better", "ratio", ratios(panels, "one", "other", no_worse), "E1")
-    assert (claim.verdict, claim.condition) == (ClaimVerdict.CORRECTED, "not at ε = 5 (3)")
+    assert (claim.verdict, claim.condition) == (ClaimVerdict.CONDITION, "not at ε = 5 (3)")
     assert claim.erratum == "E1"
     mixed = ratios([*panels, panel("c", one=(7, 1), other=(1, 1))], "one", "other", no_worse)
     assert judge_points("", "", "", mixed).condition == "not at 3 of 6 points, ε = 1, 5 (3 to 7)"

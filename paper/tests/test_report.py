@@ -41,9 +41,11 @@ AWKWARD = NumberTable(
 @pytest.fixture
 def made():
     claims = (
-        PaperClaim("§6", "Second in order <script>", "b", ClaimVerdict.FAILS, "never & nowhere", "E13, E1"),
+        PaperClaim(
+            "§6", "Second in order <script>", "b", ClaimVerdict.CORRECTED, "never & nowhere", "E13, E1"
+        ),
         PaperClaim("§2.1", "First in order", "a", ClaimVerdict.HOLDS, ours="so it is"),
-        PaperClaim("reticent, beside §5", "Our own", "c", ClaimVerdict.CORRECTED, "sometimes"),
+        PaperClaim("reticent, beside §5", "Our own", "c", ClaimVerdict.CONDITION, "sometimes"),
     )
     picture = Plot("line", "A line", 'It rises from 0 to 1, "as it should".', _line)
     result = ExperimentResult("thing", "A thing & more", "What it is.", (AWKWARD,), (picture,), claims)
@@ -74,7 +76,7 @@ def test_the_page_is_sound_and_says_all(made):
     text = " ".join(page.words)
     assert {image["src"] for image in page.all("img")} == {"thing-line.png"}
     assert all(len(image["alt"] or "") > 20 for image in page.all("img"))
-    for words in ("§6", "First in order", "never & nowhere", "does not hold", "needed correcting"):
+    for words in ("§6", "First in order", "never & nowhere", "holds with a condition", "needed correcting"):
         assert words in text, words
     for words in ("2017", "3,000", "1.00 GiB", "1.5 s", "osf.io/fb38n", "What it is."):
         assert words in text, words
@@ -101,7 +103,7 @@ def test_markdown_tables_keep_their_columns(made):
     text = report.page(made, "claims.md")
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 5 for row in rows)
-    assert "|does not hold|b; never & nowhere (E13, E1)|" in text
+    assert "|needed correcting|b; never & nowhere (E13, E1)|" in text
 
 
 def test_long_tables_are_cut_on_pages_and_whole_in_files(made, tmp_path):
@@ -134,7 +136,7 @@ def test_every_file_is_listed_and_there(made, tmp_path):
     assert {"index.html", "claims.md", "thing-awkward.csv", "thing-line.png", "thing-line.svg"} < set(
         written["files"]
     )
-    assert written["results"][0]["claims"][0]["verdict"] == "does not hold"
+    assert written["results"][0]["claims"][0]["verdict"] == "needed correcting"
     assert written["results"][0]["tables"][0]["rows"][2] == ["none", 0, None, False], "JSON has no infinity"
     assert written["run"]["seconds"] == {"thing": 1.5}
 
@@ -221,16 +223,16 @@ def test_every_claim_of_the_paper_is_judged_once_as_in_the_docs(small):
     """With everything run small: the claims in docs/explanation/claims.md, all of them and in order."""
     page = Path(__file__).parents[2] / "docs" / "explanation" / "claims.md"
     rows = [line.split("|") for line in page.read_text(encoding="utf-8").splitlines() if line[:2] == "|§"]
-    assert [row[2] for row in rows] == [claim.says for claim in small.of_the_paper]
+    assert [row[2] for row in rows] == [f"{claim.says} “{claim.quote}”" for claim in small.of_the_paper]
     found = {(claim.place, claim.says) for claim in small.of_the_paper}
     assert len(found) == len(small.of_the_paper) >= 75
     text = report.page(small, "claims.md")
-    assert len(text.split()) < 2_200
+    assert len(text.split()) < 3_500
     for claim in (*small.of_the_paper, *small.of_reticent):
         assert claim.measured
         assert len(claim.says.split()) <= 15, claim.says
         assert claim.check in ("exact", "measured")
-        assert claim.condition or claim.verdict is ClaimVerdict.HOLDS, (
+        assert claim.condition or claim.verdict in (ClaimVerdict.HOLDS, ClaimVerdict.OPEN), (
             f"{claim.says}: say what corrects it, or why not"
         )
 

@@ -18,9 +18,9 @@ from reticent_paper.claims import DAY, ClaimVerdict, Run, Setting
 
 COLOURS = {
     ClaimVerdict.HOLDS: "green",
-    ClaimVerdict.CORRECTED: "yellow",
-    ClaimVerdict.FAILS: "red",
-    ClaimVerdict.MISPRINT: "cyan",
+    ClaimVerdict.CONDITION: "yellow",
+    ClaimVerdict.CORRECTED: "red",
+    ClaimVerdict.OPEN: "cyan",
 }
 
 

@@ -42,9 +42,9 @@ class ClaimVerdict(StrEnum):
     """What became of a claim."""
 
     HOLDS = "holds"
+    CONDITION = "holds with a condition"
     CORRECTED = "needed correcting"
-    FAILS = "does not hold"
-    MISPRINT = "misprint"
+    OPEN = "not checkable on public data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,43 +55,41 @@ class PaperClaim:
     says: str  #: The claim, in our words
     measured: str  #: The numbers that decide it
     verdict: ClaimVerdict
-    condition: str = ""  #: The correction, or why it does not hold; empty if it simply holds
+    condition: str = ""  #: The condition or the correction; empty if it simply holds
     erratum: str = ""
     """The row of docs/explanation/errata.md, such as "E22"; several are separated by commas."""
     check: str = "exact"
     """How it was checked: "exact" (computed over all outcomes) or "measured" (simulated)."""
     ours: str = ""
     """The threshold that we set for a word such as "comparable", which the paper does not define."""
+    quote: str = ""
+    """Words of the paper that the claim is about; empty for a claim of reticent's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about a claim, and whether it holds, or holds once corrected."""
+    """What was found about a claim, and whether it holds, or holds under a condition."""
 
     measured: str
     holds: bool
-    otherwise: str = ""  #: The correction, or why it does not hold
-    partly: bool = False
-    misprint: bool = False
+    otherwise: str = ""  #: The condition, or the correction
+    partly: bool = False  #: It holds under the condition
+    public: bool = True  #: Whether what it speaks of is published; else our stand-in decides nothing
 
     @property
     def verdict(self) -> ClaimVerdict:
-        """A claim that holds partly needed correcting."""
+        """One of four."""
+        if not self.public:
+            return ClaimVerdict.OPEN
         if self.holds:
             return ClaimVerdict.HOLDS
-        return (
-            ClaimVerdict.MISPRINT
-            if self.misprint
-            else ClaimVerdict.CORRECTED
-            if self.partly
-            else ClaimVerdict.FAILS
-        )
+        return ClaimVerdict.CONDITION if self.partly else ClaimVerdict.CORRECTED
 
 
 def claim(
-    place: str, erratum: str = "", check: str = "measured", ours: str = ""
+    place: str, quote: str, erratum: str = "", check: str = "measured", ours: str = ""
 ) -> Callable[[Callable[Given, Finding]], Callable[Given, PaperClaim]]:
-    """A claim of the paper: a function that judges it, whose docstring begins with what the paper says."""
+    """A claim of the paper, quoted: a function that judges it, whose docstring begins with the claim in our words."""
 
     def decorate(judge: Callable[Given, Finding]) -> Callable[Given, PaperClaim]:
         @wraps(judge)
@@ -99,7 +97,15 @@ def claim(
             finding = judge(*args, **kwargs)
             condition = "" if finding.holds else finding.otherwise
             return PaperClaim(
-                place, _words(judge), finding.measured, finding.verdict, condition, erratum, check, ours
+                place,
+                _words(judge),
+                finding.measured,
+                finding.verdict,
+                condition,
+                erratum,
+                check,
+                ours,
+                quote,
             )
 
         return judged
@@ -123,14 +129,22 @@ class Measured:
 
 
 def judge_points(
-    place: str, says: str, what: str, points: Sequence[Measured], erratum: str = "", ours: str = ""
+    place: str,
+    says: str,
+    what: str,
+    points: Sequence[Measured],
+    erratum: str = "",
+    ours: str = "",
+    quote: str = "",
+    *,
+    public: bool = True,
 ) -> PaperClaim:
-    """A claim that is judged by all its points: it holds, needed correcting, or does not hold at any."""
+    """A claim that is judged by all its points: it holds, holds under the condition of some, or at none."""
     failing = [point for point in points if not point.passes]
     measured = f"{what}: {_range(points)}"
-    verdict = Finding(measured, not failing, partly=len(failing) < len(points)).verdict
+    verdict = Finding(measured, not failing, partly=len(failing) < len(points), public=public).verdict
     condition = f"not {_places(points, failing)}" if failing else ""
-    return PaperClaim(place, says, measured, verdict, condition, erratum, "measured", ours)
+    return PaperClaim(place, says, measured, verdict, condition, erratum, "measured", ours, quote)
 
 
 def _range(points: Sequence[Measured]) -> str:

@@ -158,6 +158,7 @@ def usage_claims(panels: Sequence[chart.Panel], max_value: int = DAY) -> tuple[P
             chart.ratios(panels, "1BitRRPM", "Laplace", chart.no_worse),
             "E22",
             chart.BETTER,
+            quote="is consistently better than Laplace with smaller errors",
         ),
         judged(
             "1BitRRPM has narrower standard deviations than Laplace.",
@@ -165,12 +166,14 @@ def usage_claims(panels: Sequence[chart.Panel], max_value: int = DAY) -> tuple[P
             chart.points(panels, deviations, chart.no_worse),
             "E22",
             chart.BETTER,
+            quote="narrower STDs",
         ),
         judged(
             "Even with γ = 1/10 they are comparable in accuracy.",
             "error over Laplace's",
             chart.ratios(panels, "1BitRRPM+OP(1/10)", "Laplace", lambda ratio: ratio <= chart.COMPARABLE),
             ours=f"comparable: at most {chart.COMPARABLE:g} times Laplace's error",
+            quote="they are comparable in accuracy",
         ),
         uniform_noise(panels, max_value),
         judged(
@@ -178,11 +181,18 @@ def usage_claims(panels: Sequence[chart.Panel], max_value: int = DAY) -> tuple[P
             "error over the mean",
             chart.points([largest], part_of_mean, lambda part: part <= TOLERABLE),
             ours=f"large: the largest fleet; tolerable: at most {TOLERABLE:.0%} of the mean",
+            public=False,
+            quote="gives us tolerable accuracy when the number of users is large",
         ),
     )
 
 
-@claim(ON_USAGE, "E21", ours="equivalent: the error within a tenth")
+@claim(
+    ON_USAGE,
+    "equivalent to adding an additional uniform noise",
+    "E21",
+    ours="equivalent: the error within a tenth",
+)
 def uniform_noise(panels: Sequence[chart.Panel], max_value: int) -> Finding:
     """
     Flips with γ = 1/3 are equivalent to adding uniform noise from [0, 24 hours].
@@ -219,6 +229,7 @@ def synthetic_claims(panels: Sequence[chart.Panel], reference: chart.Panel) -> t
             FLIPS,
             lambda name, epsilon: Metric("day", OneBitMean(epsilon, DAY), FLIPS[name]),
             ours="Theorems 1 and 6 at 95 %",
+            quote="errors in mean and histogram estimations can be bounded",
         ),
         chart.almost_the_same(ON_SYNTHETIC, panels, reference, MECHANISMS),
     )

@@ -128,7 +128,7 @@ def every_offset(top: int = CENTURY, rounds: int = ROUNDS) -> tuple[bool, tuple[
     return even, looked_at
 
 
-@claim("§3.3")
+@claim("§3.3", "Each user necessarily responds with a sequence of bits that has form")
 def form(year: Year) -> Finding:
     """Collecting age in days with s = m, each user answers z^t z̄^(T-t)."""
     return Finding(
@@ -138,7 +138,11 @@ def form(year: Year) -> Finding:
     )
 
 
-@claim("§3.3", ours="high accuracy: within Theorem 1's bound at δ = 1e-6")
+@claim(
+    "§3.3",
+    "we can collect such data for T rounds with high accuracy",
+    ours="high accuracy: within Theorem 1's bound at δ = 1e-6",
+)
 def accuracy(year: Year) -> Finding:
     """The mean of such a counter is collected for T rounds with high accuracy."""
     worst = float(year.errors.max())
@@ -149,7 +153,7 @@ def accuracy(year: Year) -> Finding:
     )
 
 
-@claim("§3.3", "", "exact")
+@claim("§3.3", "data collector only gets to learn the transition point", "", "exact")
 def transition(even: bool, looked_at: tuple[int, ...]) -> Finding:
     """The collector learns only the day when age passes m - α, which is safe."""
     measured = f"the same law at {len(looked_at)} ages" if even else "laws differ"
@@ -226,7 +230,7 @@ def bin_flip_plus() -> Rows:
         }
 
 
-@claim("§3.4", "E20", "exact", "Ω(k/2^d): at least half of it")
+@claim("§3.4", "buckets are mapped to the same response", "E20", "exact", "Ω(k/2^d): at least half of it")
 def several_share(table: NumberTable) -> Finding:
     """Ω(k/2^d) buckets are mapped to the same response."""
     columns = (table.numbers(name) for name in ("ε", "d", "k/2^d", "expected, one memo per bucket"))
@@ -237,11 +241,10 @@ def several_share(table: NumberTable) -> Finding:
         f"in {len(enough)} of {len(rows)} settings",
         len(enough) == len(rows),
         f"for ε = O(1): up to {max(kept, default=0):g}",
-        partly=bool(enough),
     )
 
 
-@claim("§3.4", "", "exact")
+@claim("§3.4", "This protection is the strongest when d = 1.", "", "exact")
 def strongest_with_one_bit(table: NumberTable) -> Finding:
     """The protection by shared responses is strongest when d = 1."""
     best: dict[float, tuple[float, float]] = {}
@@ -257,7 +260,7 @@ def strongest_with_one_bit(table: NumberTable) -> Finding:
     )
 
 
-@claim("§3.4", "", "exact", "almost 100 %: above 99 %")
+@claim("§3.4", "with almost 100% probability", "", "exact", "almost 100 %: above 99 %")
 def naive_leaks(table: NumberTable) -> Finding:
     """With k remembered bits a response seen once betrays its bucket with almost 100 %."""
     chances = table.numbers("chance that a response betrays its bucket")
@@ -266,7 +269,7 @@ def naive_leaks(table: NumberTable) -> Finding:
     )
 
 
-@claim("§2.2, footnote", "E24", "exact")
+@claim("§2.2, footnote", "we can optimize the parameters to loose the constraint", "E24", "exact")
 def only_small_epsilon(table: NumberTable) -> Finding:
     """The generic one-bit protocol on BinFlip only works for ε ≤ 2."""
     epsilons, losses = table.numbers("ε"), table.numbers("exact loss")

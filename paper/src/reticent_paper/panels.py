@@ -218,6 +218,7 @@ def bounded(
     metric: Callable[[str, float], Metric],
     erratum: str = "",
     ours: str = "",
+    quote: str = "",
 ) -> PaperClaim:
     """The claim that errors stay within the paper's bound at 95 %, for the `metric` of a mechanism at ε."""
     over_bound = [
@@ -228,7 +229,7 @@ def bounded(
         for bound in [paper_bound(metric(mechanism, epsilon), panel.devices)]
         for ratio in [(spread.mean + spread.deviation) / bound]
     ]
-    return judge_points(place, says, "error over the bound", over_bound, erratum, ours)
+    return judge_points(place, says, "error over the bound", over_bound, erratum, ours, quote)
 
 
 def almost_the_same(
@@ -252,6 +253,7 @@ def almost_the_same(
         found,
         "E22",
         f"almost the same: within {ALMOST_THE_SAME:g} times",
+        quote="are almost the same as those in",
     )
     if not failing:
         return answer

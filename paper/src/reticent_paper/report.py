@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,9 +26,9 @@ RESULTS = "results.json"
 MOST_ROWS = 60  # Rows of a table that a page shows; the CSV file has all of them
 MARKS = {
     ClaimVerdict.HOLDS: "✓",
-    ClaimVerdict.CORRECTED: "~",
-    ClaimVerdict.FAILS: "✗",
-    ClaimVerdict.MISPRINT: "¶",
+    ClaimVerdict.CONDITION: "~",
+    ClaimVerdict.CORRECTED: "✗",
+    ClaimVerdict.OPEN: "?",
 }
 """Beside the word, for who sees no colours."""
 
@@ -235,20 +236,18 @@ def markdown_cell(text: str) -> str:
 
 
 def found(claim: PaperClaim) -> str:
-    """The figure that decides a claim, its correction, and its erratum."""
+    """The figure that decides a claim, its condition or correction, and its erratum."""
     corrected = "; ".join(filter(None, (claim.measured, claim.condition)))
     return f"{corrected} ({claim.erratum})" if claim.erratum else corrected
 
 
 def tally(claims: Sequence[PaperClaim]) -> str:
     """How many claims ended how."""
-    holds, corrected, fails, misprints = (
-        sum(c.verdict is verdict for c in claims) for verdict in ClaimVerdict
-    )
+    counts = Counter(claim.verdict for claim in claims)
     return (
-        f"{len(claims)} claim{'s' * (len(claims) != 1)}: {holds} hold{'s' * (holds == 1)}, "
-        f"{corrected} needed correcting, {fails} {'does' if fails == 1 else 'do'} not hold, "
-        f"{misprints} {'is a misprint' if misprints == 1 else 'are misprints'}"
+        f"{len(claims)} claim{'s' * (len(claims) != 1)}: {counts[ClaimVerdict.HOLDS]} hold, "
+        f"{counts[ClaimVerdict.CONDITION]} hold with a condition, {counts[ClaimVerdict.CORRECTED]} needed correcting, "
+        f"{counts[ClaimVerdict.OPEN]} not checkable on public data"
     )
 
 

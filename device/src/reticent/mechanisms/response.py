@@ -103,7 +103,7 @@ class RandomizedResponse:
 @frozen()
 class Flip:
     """
-    Output perturbation: the remembered bit is flipped with probability γ, independently each round (Eq. 14).
+    Output perturbation: the remembered bit is flipped with probability γ, independently each round (Eq. 13).
 
     γ is rounded up to a multiple of 2⁻⁶⁴. γ = 0 is allowed and does nothing; γ must stay below 1/2, where
     nothing would be left to estimate from.

@@ -19,7 +19,7 @@ YEAR = 365
 
 def loss_per_round(mechanism: Mechanism, flip: Flip) -> float:
     """
-    ε' of one round, after the flip (Theorem 6, Eq. 16).
+    ε' of one round, after the flip (Theorem 6, Eq. 15).
 
     Claim: for every pair of values, every cohort and every answer, the probabilities that a device gives this
     answer in one given round differ by a factor of at most e^ε'. With h the exponent of one answer bit and γ

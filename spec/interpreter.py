@@ -53,6 +53,10 @@ def secret(number: int) -> bytes:
 # Plans
 
 
+class LeftOpenError(ValueError):
+    """The rules leave to a device what it does here, or it depends on a draw that they leave to it."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """One question. Losses are known of means with one step, which have two remembered answers; infinite elsewhere."""
@@ -725,7 +729,7 @@ def due_reports(state: State, now: float) -> list[Report]:
     for report in state.kept.reports:
         if report.state == "waiting" and report.closes > now:
             if report.attempts and report.not_before < now < report.surely_from:
-                raise ValueError("whether it is due depends on jitter: move the flush")
+                raise LeftOpenError("whether it is due depends on jitter: move the flush")
             if not report.attempts or now >= report.surely_from:
                 due.append(report)
     return due
@@ -873,6 +877,9 @@ def do_report(state: State, event: dict[str, Any], now: float, seen: dict[str, A
     number = current if event.get("current") else current - 1
     if not is_active(state, now) or state.kept.in_force != "granted":
         return
+    enrolled = state.kept.enrolled_from
+    if event.get("current") and (enrolled is None or number < enrolled):
+        raise LeftOpenError("a device may give a host the round of its enrolment, or refuse it")
     made = [report for report in state.kept.reports if report.round == number]
     is_due = is_answerable(state, number, now) and is_in_whole_spell(state, number, now)
     if not made and is_due and is_asked(state, number, now):

@@ -53,6 +53,7 @@ class LifeBuilder:
     def __init__(self, plan: Plan, source: Random, first: int) -> None:
         self.plan = plan
         self.source = source
+        self.first = first
         self.round = first
         self.events: list[Event] = []
         self.version = plan.version
@@ -128,7 +129,10 @@ class LifeBuilder:
         self.start(0.01)
 
     def _choices(self) -> None:
-        choice = self.source.choice(("pause", "forget", "denied", "local", "unset", "current"))
+        choices = ["pause", "forget", "denied", "local", "unset"]
+        if self.round > self.first:  # whether a host gets the round of enrolment is left to the device
+            choices.append("current")
+        choice = self.source.choice(choices)
         if choice == "current":
             self.add(0.5, "report", current=True)
         elif choice == "forget":

@@ -45,12 +45,13 @@ class Replay:
     decided: bool
     lives: int = 0
     events: int = 0
+    left_open: int = 0
     reports: int = 0
     difference: ByteDifference | None = None
 
 
 def expected_of(events: Sequence[Event]) -> list[tuple[Event, dict[str, Any]]]:
-    """Each event as a client gets it, and what leaves a device then; events that the rules leave open are left out."""
+    """Each event as a client gets it, and what leaves a device then, as far as the rules say it."""
     state = interpreter.State()
     rows: list[tuple[Event, dict[str, Any]]] = []
     for event in events:
@@ -59,7 +60,7 @@ def expected_of(events: Sequence[Event]) -> list[tuple[Event, dict[str, Any]]]:
             continue
         try:
             seen = interpreter.act(state, {**event, **plan}, event["at"])
-        except ValueError:  # whether a report is due depends on the jitter of an attempt
+        except interpreter.LeftOpenError:  # the rest of this life would depend on the jitter of an attempt
             return rows
         secret = seen.get("secret")
         given = {} if secret is None else {"secret": interpreter.secret(secret).hex()}
@@ -71,13 +72,13 @@ def expected_of(events: Sequence[Event]) -> list[tuple[Event, dict[str, Any]]]:
 
 
 def first_difference(
-    client: AuditedClient, life: str, events: Sequence[Event]
+    client: AuditedClient, life: str, rows: Sequence[tuple[Event, dict[str, Any]]]
 ) -> tuple[ByteDifference | None, int]:
-    """Where a client first differs from the rules, and how many reports were compared."""
+    """Where a client first differs from what is expected, and how many reports were compared."""
     reports = 0
     lived: list[Event] = []
     client.begin()
-    for event, expected in expected_of(events):
+    for event, expected in rows:
         observed = client.act(event)
         observed = {name: observed.get(name) for name in expected} | {"sent": list(observed.get("sent", []))}
         lived.append({name: value for name, value in event.items() if name != "secret"})
@@ -96,7 +97,7 @@ def shortened(client: AuditedClient, difference: ByteDifference) -> ByteDifferen
         while place > 0 and trials < MOST_TRIALS:
             events = difference.events[:place] + difference.events[place + size :]
             trials += 1
-            shorter, _ = first_difference(client, difference.life, events)
+            shorter, _ = first_difference(client, difference.life, expected_of(events))
             if shorter is not None:
                 difference = shorter
             place = min(place - size, len(difference.events) - size)
@@ -112,9 +113,11 @@ def replay(
         return Replay(decided=False)
     result = Replay(decided=True)
     for life in lives:
-        difference, reports = first_difference(client, life.name, life.events)
+        rows = expected_of(life.events)
+        difference, reports = first_difference(client, life.name, rows)
         result.lives += 1
-        result.events += len(life.events)
+        result.events += len(rows)
+        result.left_open += len(life.events) - len(rows)
         result.reports += reports
         progress(result.lives, len(lives))
         if difference is not None:

@@ -14,7 +14,7 @@ from reticent_lab.audit.clients import AuditedClient, SdkClient
 from reticent_lab.audit.enumeration import AuditCheck, check_structure, enumerate_plan
 from reticent_lab.audit.exact import Enumerated
 from reticent_lab.audit.lives import FAMILIES, lives_of
-from reticent_lab.audit.replay import ByteDifference, replay
+from reticent_lab.audit.replay import ByteDifference, Replay, replay
 from reticent_lab.audit.windows import enumerate_windows
 from reticent_lab.rules import interpreter
 
@@ -27,6 +27,7 @@ _START = 1_700_000_000
 UNFORETOLD = "the client takes no test secret, so nobody can say which bytes are right"
 NO_TEXT = "the plan was not read from a plan file, which the rules are applied to"
 NO_RULE = "the plan has a mechanism that the rules do not know"
+NOTHING_SENT = "no life led to a report, so nothing was compared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class Audit:
     checks: tuple[AuditCheck, ...]
     families: tuple[str, ...]  #: Of lives
     lives: int  #: That the client lived
-    events: int
+    events: int  #: After which everything that left was compared
+    left_open: int  #: Events of lives that were not compared: the rules leave them open, or no program runs
     reports: int  #: Compared, byte by byte
     difference: ByteDifference | None  #: The first one
     undecided: str  #: Why the client's bytes could not be compared; empty: they were
@@ -114,23 +116,25 @@ def audit(
     undecided = why_undecided(plan)
     lived = 0
     events = 0
+    left_open = 0
     reports = 0
     difference = None
     try:
         if not undecided:
             chosen = [life for life in lives_of(plan, lives, first_round_of(plan)) if life.family in families]
             result = replay(subject, chosen, progress)
-            undecided = "" if result.decided else UNFORETOLD
+            undecided = why_unproved(result)
             lived = result.lives
             events = result.events
+            left_open = result.left_open
             reports = result.reports
             difference = result.difference
     finally:
         if isinstance(subject, SdkClient) and client is None:
             subject.close()
     return Audit(
-        plan.name, plan.version, subject.name, tuple(exact), tuple(checks), tuple(families), lived, events, reports,
-        difference, undecided, time.perf_counter() - began,
+        plan.name, plan.version, subject.name, tuple(exact), tuple(checks), tuple(families), lived, events, left_open,
+        reports, difference, undecided, time.perf_counter() - began,
     )  # fmt: skip
 
 
@@ -143,6 +147,13 @@ def why_undecided(plan: Plan) -> str:
     except (KeyError, TypeError, ValueError):
         return NO_RULE
     return ""
+
+
+def why_unproved(result: Replay) -> str:
+    """Why lives without a difference prove nothing; empty: they do."""
+    if not result.decided:
+        return UNFORETOLD
+    return "" if result.reports else NOTHING_SENT
 
 
 def first_round_of(plan: Plan) -> int:

@@ -25,8 +25,9 @@ NOT_DECIDED = 4
 """Not 0: a pipeline that reads only the exit code must not take an undecided audit for a pass."""
 
 NOT_COVERED = (
-    "Not covered: a fault whose trigger no life reached, the moment within a round at which a report is sent, timing "
-    "and other side channels, a collector that changes the plan. docs/how-to/audit.md has the list."
+    "Not covered: a fault whose trigger no life reached, damaged state, limits of a policy, rules of the environment, "
+    "the moment within a round at which a report is sent, timing and other side channels, a collector that changes "
+    "the plan. docs/how-to/audit.md has the list."
 )
 
 
@@ -109,7 +110,8 @@ def _print(screen: Console, audit: Audit) -> None:
     screen.print(table("checks of the plan's integers", "", "", rows=rows, title="", words=[1, 2]))
     screen.print(
         f"\n{escape(audit.client)}: {audit.reports:,} reports of {audit.lives:,} lives compared with the rules, "
-        f"{audit.events:,} events ({', '.join(audit.families)}), in {audit.seconds:,.0f} s."
+        f"{audit.events:,} events ({', '.join(audit.families)}), in {audit.seconds:,.0f} s. "
+        f"{audit.left_open:,} events were not compared."
     )
     screen.print(f"[dim]{NOT_COVERED}[/dim]\n")
     for problem in audit.problems:

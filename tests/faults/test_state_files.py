@@ -63,7 +63,7 @@ def opened(original: Original, content: bytes, folder: Path) -> str:
     """
     What becomes of a damaged file: "left alone", "quarantined" or "used"; nothing else may.
 
-    Left alone: `StateError`, and the file is as it was. Used: the secret and the epoch are the original's,
+    Left alone: the device is silent, and the file is as it was. Used: the secret and the epoch are the original's,
     and so is a report made now. Quarantined: the old file is beside, the new epoch says so. It has a later
     number, unless the old one could not be read: then at least epoch 0 is counted as lost.
     """
@@ -72,11 +72,10 @@ def opened(original: Original, content: bytes, folder: Path) -> str:
     state = folder / "state"
     state.write_bytes(content)
     clock, transport = ManualClock(original.now), RecordingTransport()
-    try:
-        device = Device(
-            PLAN, state, consent="granted", clock=clock, transport=transport, policy=Policy.unlimited()
-        )
-    except StateError:
+    device = Device(
+        PLAN, state, consent="granted", clock=clock, transport=transport, policy=Policy.unlimited()
+    )
+    if device.status().problem:
         assert state.read_bytes() == content
         return "left alone"
     with closing(device):
@@ -258,8 +257,9 @@ def test_a_file_that_another_process_writes_to_is_locked(
     state.write_bytes(original.content)
     with closing(sqlite3.connect(state, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
+        clock = ManualClock(original.now)
         with pytest.raises(StateError, match="locked by another process"):
-            Device(PLAN, state, consent="granted", clock=ManualClock(original.now), policy=Policy.unlimited())
+            Device(PLAN, state, consent="granted", clock=clock, policy=Policy.unlimited(), debug=True)
         other.execute("ROLLBACK")
     assert identity(state) == original.identity
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from tests.shared.devices import identity
 from tests.simulator.world import PLANS, START, Files, files_of, put_files
 
 from reticent.device import Device, HttpTransport, Outcome, Policy, StateFile
-from reticent.errors import StateError
 from reticent.testing import ManualClock
 
 
@@ -79,16 +78,16 @@ class Phone:
         life = self._lives
         wire = Wire(lambda request: self._send(life, request))
         plan = PLANS[self.version - 1]
-        with suppress(StateError):
-            self.device = Device(
-                plan,
-                self.path,
-                consent="granted",
-                segment={"os": "linux"},
-                clock=self.clock,
-                transport=wire,
-                policy=Policy.unlimited(),
-            )
+        device = Device(
+            plan,
+            self.path,
+            consent="granted",
+            segment={"os": "linux"},
+            clock=self.clock,
+            transport=wire,
+            policy=Policy.unlimited(),
+        )
+        self.device = None if device.status().problem else device
 
     def _send(self, life: int, request: bytes) -> bytes:
         if life != self._lives:

@@ -269,7 +269,7 @@ except OSError:
     pass
 problem = device.receipt().problem
 assert str(device.status()) and device.preview() is None, problem
-assert consent == "unset" or problem == "the state file cannot be read", problem
+assert consent == "unset" or problem == "the state file cannot be read or written", problem
 assert device.report() is None and device.flush(0.1) == 0 and device.current_round > 0
 device.save(), device.pause(), device.resume(), device.forget(), device.consent, device.start()
 assert consent == "unset" or device.set_consent("denied") is False

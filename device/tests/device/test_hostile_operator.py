@@ -9,7 +9,6 @@ can have sent, with the law of every report that was in fact answered.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from fractions import Fraction
 from math import inf, log
 from pathlib import Path
@@ -18,7 +17,6 @@ import pytest
 from tests.shared.devices import HERE, SECONDS
 
 from reticent.device import Device, Policy, in_range
-from reticent.errors import StateError
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Plan
 from reticent.privacy import printed
@@ -128,21 +126,22 @@ def answered(operator: Iterator[str], state: Path) -> tuple[Device, list[tuple[P
     device = None
     for number, written in enumerate(operator):
         plan = Plan.from_toml(written)
-        with suppress(StateError):  # another plan: the file is left alone
-            device = Device(plan, state, consent="granted", clock=clock)
-            status = device.status()
-            if status.version == plan.version and not status.refused:
-                held[plan.version] = plan
-            for here in (device.current_round, device.current_round + 29):
-                clock.now = here * SECONDS + 60.0
-                for name in plan.by_name:
-                    device.set(name, 21_600)
-                report = device.report(here)
-                if report is not None:
-                    reports[here] = report
-            if number % 25 == 7:
-                device.forget()
-            device.close()
+        device = Device(plan, state, consent="granted", clock=clock)
+        status = device.status()
+        if status.version == plan.version and not status.refused:
+            held[plan.version] = plan
+        if status.problem:
+            continue  # another plan: the file is left alone
+        for here in (device.current_round, device.current_round + 29):
+            clock.now = here * SECONDS + 60.0
+            for name in plan.by_name:
+                device.set(name, 21_600)
+            report = device.report(here)
+            if report is not None:
+                reports[here] = report
+        if number % 25 == 7:
+            device.forget()
+        device.close()
         clock.advance(SECONDS)
     device = Device.open(state, clock=clock)
     return device, [(held[reports[here].version], reports[here]) for here in sorted(reports)]

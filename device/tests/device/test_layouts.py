@@ -83,9 +83,14 @@ def content(state: Path) -> dict[str, list[tuple[object, ...]]]:
         return layouts.content(connection)
 
 
-def open_device(old: Path, state: Path, transport: RecordingTransport | None = None) -> Device:
+def open_device(
+    old: Path, state: Path, transport: RecordingTransport | None = None, debug: bool = False
+) -> Device:
     plan, clock = Plan.from_toml(plan_of(old)), ManualClock(told(old)["now"])
-    return Device(plan, state, clock=clock, policy=ANYWHERE, segment={"os": "linux"}, transport=transport)
+    segment = {"os": "linux"}
+    return Device(
+        plan, state, clock=clock, policy=ANYWHERE, segment=segment, transport=transport, debug=debug
+    )
 
 
 # What was written before
@@ -279,7 +284,7 @@ def test_a_newer_file_is_left_alone(old: Path, tmp_path: Path) -> None:
     make_newer(state)
     state.chmod(0o640)
     before = snapshot(tmp_path)
-    for opening in (lambda: open_device(old, state), lambda: Device.open(state)):
+    for opening in (lambda: open_device(old, state, debug=True), lambda: Device.open(state)):
         with pytest.raises(StateError, match=r"written by a newer version of reticent .*nothing was changed"):
             opening()
     assert snapshot(tmp_path) == before
@@ -297,7 +302,7 @@ def test_a_file_that_is_newer_by_its_log_is_left_alone(tmp_path: Path) -> None:
         connection.execute("UPDATE consent SET in_force = NULL")  # opening it would bring a choice into force
         before = content(state)
         with pytest.raises(StateError, match="newer version"):
-            open_device(old, state)
+            open_device(old, state, debug=True)
         assert content(state) == before
     assert layout(state) == schema.known_layout() + 1
     assert not list(tmp_path.glob("*quarantined*"))
@@ -341,7 +346,7 @@ def test_a_step_that_fails_changes_nothing(
     unpack(old, state)
     before = content(state)
     with pytest.raises(StateError, match=r"cannot be upgraded to layout 4 .*nothing was changed"):
-        open_device(old, state)
+        open_device(old, state, debug=True)
     assert (layout(state), content(state)) == (1, before)
     assert not list(tmp_path.glob("*quarantined*"))
 
@@ -356,7 +361,7 @@ def test_a_step_that_leaves_a_broken_file_changes_nothing(
     unpack(old, state)
     before = content(state)
     with pytest.raises(StateError, match="cannot be upgraded"):
-        open_device(old, state)
+        open_device(old, state, debug=True)
     assert (layout(state), content(state)) == (1, before)
 
 
@@ -365,7 +370,7 @@ def test_the_file_of_another_plan_is_not_upgraded(tmp_path: Path, later_version:
     unpack(old, state)
     other = plan_of(old).replace("app-usage", "other-app")
     with pytest.raises(StateError, match="holds the state of plan 'app-usage'"):
-        Device(Plan.from_toml(other), state, policy=ANYWHERE)
+        Device(Plan.from_toml(other), state, policy=ANYWHERE, debug=True)
     assert layout(state) == 1
 
 

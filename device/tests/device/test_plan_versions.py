@@ -112,4 +112,4 @@ def test_an_expired_plan_is_not_answered(state: Path, plan_text: str, clock: Man
 def test_another_round_length_needs_another_name(device_of: Make, plan_text: str) -> None:
     device_of().close()
     with pytest.raises(StateError, match="another round length needs another plan name"):
-        device_of(Plan.from_toml(plan_text.replace('round = "6h"', 'round = "3h"')))
+        device_of(Plan.from_toml(plan_text.replace('round = "6h"', 'round = "3h"')), debug=True)

@@ -32,9 +32,15 @@ def test_a_fresh_file_is_private_and_says_whose_it_is(device_of: Make, state: Pa
     device.add("editor_seconds")
     for file in state.parent.iterdir():
         assert file.stat().st_mode & 0o777 == 0o600, file
-    assert names(state.parent) == {"state.db", "state.db-wal", "state.db-shm", "state.db-limits"}
+    assert names(state.parent) == {
+        "state.db",
+        "state.db-wal",
+        "state.db-shm",
+        "state.db-limits",
+        "state.db-opening",
+    }
     device.close()
-    assert names(state.parent) == {"state.db", "state.db-limits"}
+    assert names(state.parent) == {"state.db", "state.db-limits", "state.db-opening"}
     assert query("PRAGMA application_id") == [(0x72657469,)]
     assert query("PRAGMA user_version") == [(known_layout(),)]
     assert query("PRAGMA journal_mode") == [("wal",)]
@@ -247,7 +253,7 @@ def test_another_programs_file_is_left_alone(device_of: Make, state: Path, kind:
         state.symlink_to(file)
     before, present = (file.read_bytes(), file.stat().st_mode, file.stat().st_mtime_ns), names(state.parent)
     with pytest.raises(StateError, match="another program's file"):
-        device_of()
+        device_of(debug=True)
     with pytest.raises(StateError):
         Device.open(state)
     assert (file.read_bytes(), file.stat().st_mode, file.stat().st_mtime_ns) == before
@@ -275,7 +281,7 @@ def test_another_plans_state_is_left_alone(device_of: Make, state: Path, plan_te
     device_of().close()
     before = state.read_bytes()
     with pytest.raises(StateError, match="holds the state of plan 'app-usage', not of 'other'"):
-        device_of(Plan.from_toml(plan_text.replace('"app-usage"', '"other"')))
+        device_of(Plan.from_toml(plan_text.replace('"app-usage"', '"other"')), debug=True)
     assert state.read_bytes() == before
 
 
@@ -283,7 +289,7 @@ def test_a_newer_layout_is_left_alone(device_of: Make, state: Path) -> None:
     device_of().close()
     sql(state, f"PRAGMA user_version = {known_layout() + 1}")
     with pytest.raises(StateError, match="newer version of reticent"):
-        device_of()
+        device_of(debug=True)
 
 
 def test_a_locked_file_says_so(device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +301,7 @@ def test_a_locked_file_says_so(device_of: Make, state: Path, monkeypatch: pytest
     connection.execute("UPDATE device SET epoch = epoch")
     try:
         with pytest.raises(StateError, match="locked by another process"):
-            device_of()
+            device_of(debug=True)
     finally:
         connection.close()
     assert device_of().status().epoch == 0
@@ -305,11 +311,11 @@ def test_a_file_is_not_opened_while_another_process_opens_one(
     device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StateFile.__init__, "__defaults__", (0.1,))  # seconds to wait for it
-    with closing(ProcessLock(str(state.parent), is_folder=True)) as lock:
+    with closing(ProcessLock(f"{state}-opening")) as lock:
         assert lock.take()
         with pytest.raises(StateError, match=r"locked by another process for 0\.1 s"):
-            device_of()
-    assert names(state.parent) == set()
+            device_of(debug=True)
+    assert names(state.parent) == {"state.db-opening"}
     assert device_of().status().epoch == 0
 
 
@@ -334,14 +340,14 @@ def test_a_place_that_cannot_be_a_file(plan: Plan, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     with pytest.raises(StateError, match="expected a regular file"):
-        Device(plan, folder, consent="granted", policy=Policy.unlimited())
+        Device(plan, folder, consent="granted", policy=Policy.unlimited(), debug=True)
     with pytest.raises(StateError, match="expected a folder"):
-        Device(plan, tmp_path / "missing" / "state", consent="granted", policy=Policy.unlimited())
+        Device(plan, tmp_path / "missing" / "state", consent="granted", policy=Policy.unlimited(), debug=True)
     with pytest.raises(StateError, match="expected a regular file"):
-        Device(plan, "/dev/null", consent="granted", policy=Policy.unlimited())
+        Device(plan, "/dev/null", consent="granted", policy=Policy.unlimited(), debug=True)
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     with pytest.raises(StateError):
-        Device(plan, tmp_path / "dangling", consent="granted", policy=Policy.unlimited())
+        Device(plan, tmp_path / "dangling", consent="granted", policy=Policy.unlimited(), debug=True)
 
 
 def test_a_file_deleted_under_a_device_is_a_new_epoch(

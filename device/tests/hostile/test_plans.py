@@ -115,7 +115,7 @@ def test_another_plans_file(make: Make, text: str, tmp_path: Path, kind: str) ->
     make().close()
     before = picture(tmp_path)
     with pytest.raises(StateError):
-        make(Plan.from_toml(ANOTHERS[kind](text)))
+        make(Plan.from_toml(ANOTHERS[kind](text)), debug=True)
     after = picture(tmp_path)
     assert after.keys() == before.keys()
     assert after["state.db"][3] == before["state.db"][3]

@@ -61,7 +61,8 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
 
 def refuses(make: Make, state: object) -> None:
     with pytest.raises(StateError):
-        make(path=state)
+        make(path=state, debug=True)
+    assert make(path=state).status().problem
     with pytest.raises(StateError):
         Device.open(state)  # type: ignore[arg-type]
 
@@ -114,8 +115,7 @@ def test_a_file_that_another_program_has_locked(
     monkeypatch.setattr(StateFile.__init__, "__defaults__", (0.1,))  # seconds to wait for it
     with closing(sqlite3.connect(state, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StateError, match="locked"):
-            make()
+        assert "locked" in make().status().problem
     assert make().status().epoch == 0
 
 

@@ -167,7 +167,7 @@ def test_a_killed_process_leaves_its_state_file_and_nothing_else(tmp_path: Path,
     assert done.returncode == -signal.SIGKILL
     assert len(private) == 32
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    lock = {"place/state-sending"} if moment == "while-sending" else set()
+    lock = {"place/state-opening", *(["place/state-sending"] if moment == "while-sending" else [])}
     assert left == {"place/state", "place/state-wal", "place/state-shm", "place/state-limits"} | lock
     for name in left:
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600, name
@@ -188,6 +188,6 @@ def test_errors_at_construction_hold_nothing_of_the_file(tmp_path: Path) -> None
     content[68:72] = b"mine"
     state.write_bytes(content)
     with pytest.raises(StateError, match="another program's") as caught:
-        Device(plan, state, consent="granted", policy=Policy.unlimited())
+        Device(plan, state, consent="granted", policy=Policy.unlimited(), debug=True)
     assert "4711" not in str(caught.value)
     assert caught.value.__cause__ is None

@@ -14,6 +14,7 @@ from reticent.device.faults import kind_of
 from reticent.device.process import LONGEST_CLOSE, Hosted, Settings, absolute
 from reticent.device.receipt import Receipt, Status
 from reticent.errors import ParameterError, UsageError
+from reticent.frozen import replace
 
 if TYPE_CHECKING:
     from reticent.device.clamp import Value
@@ -33,14 +34,16 @@ class Device(Hosted):
     """
     Answers a plan on behalf of one device: values in, at most one report per round out.
 
-    `state` is a file of the device's own, made if it is not there. Construction raises (`PlanError`,
-    `StateError`, `ParameterError`); nothing does after it. Whatever goes wrong later is noted in the file,
-    and `status()` shows it. The host is never made to wait for the network.
+    `state` is a file of the device's own, made if it is not there. Construction raises for a mistake of the program
+    (`PlanError`, `ParameterError`); nothing else does. Where the state cannot be used (a folder that is missing or
+    read-only, a full disk, another program's file) the device is silent, `status()` says why, and later calls try
+    again. Whatever goes wrong after that is noted in the file. The host is never made to wait for the network.
 
     `consent` holds until the person has chosen with `set_consent`: unset, granted, denied or local (see
     `Consent`). A choice of granted or local lapses to unset when a plan asks for more than it was made for, unless
     `ask_again` is False. With `debug`, mistakes of the program (an unknown metric, segment or label, an expired or
-    refused plan) raise `UsageError`; without, they are noted.
+    refused plan) raise `UsageError`, and a state that cannot be used raises `StateError` at construction; without, they
+    are noted.
 
     With an `endpoint` (or a `transport`) and used as a context manager, or after `start()`, a daemon thread
     answers each round when it is over and sends the report at a moment of the next round that the device's
@@ -341,6 +344,8 @@ class Device(Hosted):
         with self._faults:
             if choice not in CONSENTS or self._closed:
                 return False
+            if self._engine is None and choice != "granted":  # a no holds here, also where it cannot be kept
+                self._settings = replace(self._settings, default_consent=choice)
             engine = self._find_engine(makes=True)
             if engine is not None:
                 engine.keep_rules(self._settings.policy.silenced_by())
@@ -385,7 +390,9 @@ class Device(Hosted):
         with self._faults:
             if self._engine is not None and not self._closed:
                 return self._engine.receipt()
-        return Receipt(self._plan_name, problem=self._problem())
+        why = ", ".join(self._settings.policy.silenced_by()) or f"consent is {self.consent}"
+        nothing_kept = f"nothing is kept, and no state file is read: {why}"
+        return Receipt(self._plan_name, problem=self._problem() or nothing_kept)
 
     def preview(self) -> Preview | None:
         """
@@ -425,20 +432,14 @@ class Device(Hosted):
             answers=self._engine is not None and self._engine.plans.answers,
             current_round=self.current_round,
             notes=self._faults.all(None),
-            problem=self._problem() if self._engine else "",
+            problem=self._problem(),
         )
 
     def _problem(self) -> str:
+        """Why the state cannot be used; empty: it can, or nothing is kept."""
         if self._closed and self._engine is not None and self._engine.has_pending:
-            return "the device is closed, and has values that it could not write: the state file is locked"
-        if self._closed:
-            return "the device is closed"
-        if "state-newer" in self._faults.all(None):
-            return "the state file was written by a newer version of reticent, and is left alone: update reticent"
-        if self._engine is None:
-            why = ", ".join(self._settings.policy.silenced_by()) or f"consent is {self.consent}"
-            return f"nothing is kept, and no state file is read: {why}"
-        return "the state file cannot be read"
+            return f"the device is closed, and has values that it could not write: {self._faults.problem}"
+        return "the device is closed" if self._closed else self._faults.problem
 
     # Life
 

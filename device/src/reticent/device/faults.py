@@ -27,6 +27,13 @@ from reticent.errors import StateError
 if TYPE_CHECKING:
     import sqlite3
 
+_PROBLEMS = {
+    "state-busy": "the state file is locked by another process",
+    "state-full": "the disk is full",
+    "state-broken": "the state file cannot be read or written",
+    "internal": "the state file cannot be used: reticent itself failed",
+}
+
 MOST_NAMES = 16  # names kept beside their kind, per process; later ones are counted under the bare kind
 
 
@@ -34,6 +41,7 @@ class Faults:
     """Counts that are not in the file yet. As a context manager it counts and suppresses what is raised inside."""
 
     def __init__(self) -> None:
+        self.problem = ""  #: Why the state could not be used when that last failed
         self._counts: Backlog[str, int] = Backlog(add)
         self._named: set[str] = set()
 
@@ -42,7 +50,11 @@ class Faults:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if isinstance(error, Exception):
-            self.add(kind_of(error))
+            kind_of_fault = kind_of(error)
+            self.add(kind_of_fault)
+            self.problem = _PROBLEMS.get(kind_of_fault, self.problem)
+            if isinstance(error, StateError):
+                self.problem = str(error).splitlines()[0].rstrip(".")
         return isinstance(error, Exception)
 
     def __len__(self) -> int:

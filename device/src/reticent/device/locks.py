@@ -16,16 +16,14 @@ try:
 except ImportError:
     fcntl = None  # type: ignore[assignment]
 
-LOCKS_FOLDERS = fcntl is not None
 SHARED_AT_ONCE = 64  # how many can hold a shared lock at once on Windows; one more waits
 
 
 class ProcessLock:
-    """A lock on a file, which is made if it is missing; or on a folder, where folders can be locked."""
+    """A lock on a file of its own, made if it is missing. Other users cannot open it, so they cannot lock it."""
 
-    def __init__(self, path: str, *, is_folder: bool = False) -> None:
-        flags = os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-        self._descriptor = os.open(path, flags, 0o600)
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         self._held: tuple[int, int] | None = None  # on Windows, the first byte that is locked and how many
 
     def take(self, *, shared: bool = False) -> bool:
@@ -40,10 +38,10 @@ class ProcessLock:
         except OSError:
             return True
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float, *, shared: bool = False) -> bool:
         """Try to lock until so many seconds have passed."""
         deadline = time.monotonic() + seconds
-        while not self.take():
+        while not self.take(shared=shared):
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.005)

@@ -8,12 +8,13 @@ import sys
 import time
 from _thread import start_new_thread
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from reticent.device.faults import Faults, kind_of
-from reticent.errors import ParameterError, StateError
+from reticent.errors import ParameterError
 from reticent.frozen import frozen
 
 if TYPE_CHECKING:
@@ -185,20 +186,30 @@ class Hosted:
         self._transport = transport
         self._debug = debug
         self._faults = Faults()
-        self._engine: Engine | None = None
+        self._engine: Engine | None = None  # none: nothing is kept, or the state cannot be used
         self._started = False
         self._closed = False
         self._start_over()
-        is_free = settings.plan is None or not settings.policy.silenced_by()
-        self._find_engine(makes=is_free and settings.default_consent in ("granted", "local"))
+        if debug or settings.plan is None:
+            self._find_engine()
+            return
+        with self._faults:  # telemetry does not decide whether a program starts
+            self._find_engine()
 
-    def _find_engine(self, *, makes: bool) -> Engine | None:
-        """The engine. Without consent there is none, and no file, until a file exists or is to be made."""
+    def _find_engine(self, *, makes: bool = False) -> Engine | None:
+        """
+        The engine. There is none, and no file, until a file exists or is to be made, by a choice or by default.
+
+        Raises where the state cannot be used: the device stays silent, and tries again at a later call.
+        """
         settings = self._settings
-        if self._engine is None and (makes or settings.plan is None or os.path.exists(settings.state)):
+        is_agreed = settings.default_consent in ("granted", "local") and not settings.policy.silenced_by()
+        wanted = makes or is_agreed or settings.plan is None or os.path.exists(settings.state)
+        if self._engine is None and wanted:
             from reticent.device.engine import Engine
 
             engine = Engine(settings, self._faults)
+            self._faults.problem = ""
             if self._engine is None:
                 self._engine = engine
                 _devices[id(self)] = self  # for forks and the end of the process
@@ -210,9 +221,7 @@ class Hosted:
         """Adopt what another process may have chosen in the file, which it may have made as well."""
         if self._closed:
             return
-        engine = self._engine
-        if engine is None:
-            engine = self._find_engine(makes=False)
+        engine = self._find_engine()
         if engine is not None:
             engine.refresh_consent()
 
@@ -250,7 +259,10 @@ class Hosted:
 
     def _keep_running(self) -> None:
         """After `start`, see that the thread runs that sends, as soon as there is consent."""
-        if self._started and self._transport is not None and self._keep_rules() is not None:
+        if not self._started or self._transport is None:
+            return
+        can_come_back = self._engine is None and self._faults.problem
+        if can_come_back or self._keep_rules() is not None:
             self._sender.start()
 
     def _send_soon(self) -> float:
@@ -310,11 +322,11 @@ class Hosted:
 
 
 def absolute(state: str | os.PathLike[str]) -> str:
-    """The absolute path of the state file: the program may change its folder."""
+    """The absolute path of the state file: the program may change its folder. It stays as it is where that is gone."""
     try:
         path = os.fsdecode(state)
-        return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     except TypeError:
         raise ParameterError("state", "the path of a file", type(state).__name__) from None
-    except OSError:
-        raise StateError(f"{path}: the current folder is gone; give an absolute path.") from None
+    with suppress(OSError):
+        return os.path.join(os.getcwd(), path)
+    return path

@@ -14,7 +14,8 @@ The state file: how it is opened, and how threads, processes and forks share it.
 A file is ours by its header, or by the text of our tables in any of its pages. What is not distinguishable from another
 program's file is treated as one, also where it takes the place of ours while a device is running.
 
-Opening holds a lock on the folder, so that two processes agree on one secret.
+Programs that start at once open a whole file side by side. A file is made or set aside by one of them alone, under a
+lock, so that all agree on one secret.
 
 Values are added with `synchronous = NORMAL`: a power cut may lose the last of them. A report is committed
 with `synchronous = FULL`, in one transaction with the deletion of its values and its entry in the ledger,
@@ -39,7 +40,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 
 from reticent.device.backlog import StateBusyError
-from reticent.device.locks import LOCKS_FOLDERS, ProcessLock
+from reticent.device.locks import ProcessLock
 from reticent.device.quarantine import (
     COMPANIONS,
     BrokenError,
@@ -219,9 +220,7 @@ class StateFile:
         """Connect to the known file, or open whatever is there now as if for the first time."""
         if self._inode is not None and self._inode == _inode(self.path):
             return self.connect(self.path, patience)
-        identity = self._identity() if self._identity else None
-        with _opening_lock(self.path, patience):
-            connection, notes = self._open(identity, patience)
+        connection, notes = self._open(self._identity() if self._identity else None, patience)
         try:
             connection.execute("BEGIN IMMEDIATE")
             self._after_opening(connection, notes)
@@ -237,32 +236,67 @@ class StateFile:
         return connection
 
     def _open(self, identity: Identity | None, patience: float) -> tuple[sqlite3.Connection, list[str]]:
-        """Open, create or replace the file; see the table above. The folder is locked. Returns what to note too."""
+        """Open, create or replace the file; see the table above. Returns what to note too."""
         path = self.path
         _check_place(path)
-        fault = ""
         try:
+            # Before anything touches the folder: a file of another program gets no lock file beside it.
             if not is_absent(path):
-                # Before anything touches the file, SQLite included.
                 check_header(path)
-                notes = ["state-tightened"] if _tighten(path) else []
-                connection = self.connect(path, patience)
-                try:
-                    # One picture: another process may take up a plan between two looks at the file.
-                    connection.execute("BEGIN")
-                    layout = layout_of(connection)  # of the log too, which the header is not
-                    check_layout(path, layout)
-                    if layout == known_layout():
-                        check_content(path, connection, identity)
-                    connection.execute("ROLLBACK")
-                    if layout < known_layout():
-                        _upgrade(path, connection, identity)
-                except BaseException:
-                    connection.close()
-                    raise
-                return connection, notes
+            elif identity is None:
+                raise StateError(f"{path}: there is no state file here.")
+        except BrokenError:
+            pass  # looked into again below
+        except OSError as error:
+            raise StateError(f"{path}: cannot be read: {error.strerror}.") from None
+        with _opening_lock(path, patience, shared=True):
+            opened = self._open_whole(identity, patience)
+        if not isinstance(opened, str):
+            return opened
+        with _opening_lock(path, patience):
+            opened = self._open_whole(identity, patience)  # another program may have been first
+            if not isinstance(opened, str):
+                return opened
+            if identity is None:
+                raise StateError(
+                    f"{path}: cannot be read as a state file ({opened or 'it is gone'}).\n"
+                    "  Hint: the program that owns it sets it aside at its next start."
+                )
+            _tighten(path)
+            try:
+                epoch = make_file(path, identity, opened, self.epoch)
+                return self.connect(path, patience), ["state-lost"] if epoch else []
+            except (sqlite3.Error, OSError) as error:
+                raise StateError(f"{path}: cannot be created ({error}).") from None
+
+    def _open_whole(
+        self, identity: Identity | None, patience: float
+    ) -> tuple[sqlite3.Connection, list[str]] | str:
+        """Open a file that is whole, and say what to note; or what is wrong with it, empty where there is none."""
+        path = self.path
+        try:
+            if is_absent(path):
+                return ""
+            # Before anything touches the file, SQLite included.
+            check_header(path)
+            notes = ["state-tightened"] if _tighten(path) else []
+            connection = self.connect(path, patience)
+            try:
+                # One picture: another process may take up a plan between two looks at the file.
+                connection.execute("BEGIN")
+                layout = layout_of(connection)  # of the log too, which the header is not
+                check_layout(path, layout)
+                if layout == known_layout():
+                    check_content(path, connection, identity)
+                connection.execute("ROLLBACK")
+                if layout < known_layout():
+                    _upgrade(path, connection, identity)
+            except BaseException:
+                connection.close()
+                raise
+            return connection, notes
         except BrokenError as broken:
-            fault = str(broken)
+            return str(broken)
         except OSError as error:
             raise StateError(f"{path}: cannot be read: {error.strerror}.") from None
         except (sqlite3.Error, ValueError) as error:
@@ -270,20 +304,7 @@ class StateFile:
             momentary = _momentary(path, error)
             if momentary is not None:
                 raise momentary from None
-            fault = "corrupt"
-        if identity is None and not fault:
-            raise StateError(f"{path}: there is no state file here.")
-        if identity is None:
-            raise StateError(
-                f"{path}: cannot be read as a state file ({fault}).\n"
-                "  Hint: the program that owns it sets it aside at its next start."
-            )
-        _tighten(path)
-        try:
-            epoch = make_file(path, identity, fault, self.epoch)
-            return self.connect(path, patience), ["state-lost"] if epoch else []
-        except (sqlite3.Error, OSError) as error:
-            raise StateError(f"{path}: cannot be created ({error}).") from None
+            return "corrupt"
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         try:
@@ -337,20 +358,23 @@ def _inode(path: str) -> tuple[int, int] | None:
 
 
 @contextmanager
-def _opening_lock(path: str, patience: float) -> Iterator[None]:
-    """One opener at a time: the folder is locked, or on Windows a file beside the state file."""
-    folder = folder_of(path)
+def _opening_lock(path: str, patience: float, *, shared: bool = False) -> Iterator[None]:
+    """Held by those who open a whole file, or by the one that makes a file."""
     try:
-        lock = ProcessLock(folder if LOCKS_FOLDERS else f"{path}-opening", is_folder=LOCKS_FOLDERS)
+        lock = ProcessLock(f"{path}-opening")
     except OSError as error:
-        raise StateError(f"{folder}: expected a folder for the state file: {error.strerror}.") from None
+        raise StateError(
+            f"{folder_of(path)}: expected a folder for the state file: {error.strerror}."
+        ) from None
     with closing(lock):
-        if not lock.wait(patience):
-            raise StateError(f"{folder}: locked by another process for {patience:g} s.")
+        if not lock.wait(patience, shared=shared):
+            raise StateError(f"{path}: locked by another process for {patience:g} s.")
         yield
 
 
 def _check_place(path: str) -> None:
+    if not os.path.isabs(path):
+        raise StateError(f"{path}: the current folder is gone; give an absolute path.")
     for name in (path, *(path + suffix for suffix in COMPANIONS)):
         try:
             mode = os.stat(name).st_mode

@@ -1,54 +1,71 @@
-// Whole devices on states in memory, for `reticent audit PLAN --client "node device-js/audit.mjs PLAN.json"`:
-// it reads a request per line and answers each with a line (docs/how-to/audit.md).
+// Whole devices on states in memory, for `reticent audit PLAN --client "node device-js/audit.mjs"`: it reads an event
+// per line and answers each with what left the device (docs/how-to/audit.md).
 
-import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { Device, Fraction, Policy, readPlan } from "./src/index.js";
+import { Device, Fraction, Policy } from "./src/index.js";
 
-const plan = await readPlan(readFileSync(process.argv[2], "utf8"));
-const environment = () => ({ doNotTrack: "", ci: "", container: "" }); // an audit runs anywhere
+const here = { now: 0, secret: null, answers: [], bodies: [], text: null, head: null, device: null };
 
-/** A device with a clock moved by hand, a state that can be copied and a transport that records. */
-class Participant {
-  bodies = [];
+const draw = crypto.getRandomValues.bind(crypto);
+Object.defineProperty(crypto, "getRandomValues", {
+  // The test secret; where nothing may be drawn, what nobody can foretell.
+  value: (array) => (array.byteLength === 32 && here.secret ? (array.set(here.secret), array) : draw(array)),
+});
 
-  constructor(now, text = null) {
-    this.now = now;
-    this.text = text;
-  }
+globalThis.fetch = async (_, { body }) => {
+  here.bodies.push(body);
+  const { status, code } = here.answers.shift() ?? { status: 202 };
+  return new Response(code ? JSON.stringify({ code }) : "", { status });
+};
 
-  async open() {
-    const state = { update: async (change) => void (this.text = change(this.text)), close() {} };
-    const transport = { send: async (body) => (this.bodies.push(body), { kind: "accepted", reason: "accepted" }) };
-    const clock = () => this.now;
-    // What is audited is the law of the answers, also of plans that a device would refuse by default.
-    this.device = await Device.open({ plan, state, transport, clock, environment, consent: "granted", policy: Policy.unlimited() });
-    return this;
-  }
+const state = {
+  update: async (change) => {
+    here.text = change(here.text, here.head);
+    here.head = here.text && here.text.slice(0, here.text.indexOf("\n") + 1);
+  },
+  close() {},
+};
 
-  async answer(round, values) {
-    if (this.now >= (round + 1) * plan.roundSeconds) return this.device.report(round);
-    this.now = round * plan.roundSeconds;
-    for (const [name, value] of Object.entries(values)) {
-      if (plan.byName.get(name)?.kind === "choice") this.device.choose(name, value);
-      else this.device.set(name, typeof value === "string" ? Fraction.parse(value) : value);
-    }
-    await this.device.status(); // the values belong to this round: they are written before the clock moves
-    this.now += plan.roundSeconds;
-    await this.device.flush();
-    return this.bodies.findLast((body) => JSON.parse(body).round === round) ?? null;
-  }
+function valueOf(given) {
+  if (typeof given !== "string") return given;
+  return /^-?\d/.test(given) ? Fraction.parse(given) : Number(given);
 }
 
-const devices = new Map();
+async function open({ plan, consent, segment }) {
+  here.device = await Device.open({
+    plan, state, consent, segment, clock: () => here.now, policy: Policy.unlimited(),
+    endpoint: "https://collector.example",
+    environment: () => ({ doNotTrack: "", ci: "", container: "" }), // an audit runs anywhere
+  });
+}
+
+const EVENTS = {
+  open,
+  add: ({ metric, amount }) => here.device.add(metric, valueOf(amount)),
+  set: ({ metric, value }) => here.device.set(metric, valueOf(value)),
+  choose: ({ metric, label }) => here.device.choose(metric, label),
+  flush: () => here.device.flush(),
+  report: ({ current }) => here.device.report(current ? here.device.currentRound : undefined),
+  consent: ({ choice }) => here.device.setConsent(choice),
+  pause: () => here.device.pause(),
+  resume: () => here.device.resume(),
+  forget: () => here.device.forget(),
+  close: () => here.device.close(),
+  kill: () => here.device.status(), // values are written; the device is left as it is
+};
+
 for await (const line of createInterface({ input: process.stdin })) {
-  const { do: what, device: number, first_round: first, round, values, to } = JSON.parse(line);
-  const device = devices.get(number);
-  let answer = "true";
-  if (what === "start") devices.set(number, await new Participant((first - 1) * plan.roundSeconds).open());
-  if (what === "restart") await device.open();
-  if (what === "copy") devices.set(to, await new Participant(device.now, device.text).open());
-  if (what === "close") devices.delete(number);
-  if (what === "answer") answer = (await device.answer(round, values)) ?? "null";
-  console.log(answer);
+  const event = JSON.parse(line);
+  if (event.do === "life") {
+    here.text = here.head = here.device = null;
+    console.log("true");
+    continue;
+  }
+  here.now = event.at;
+  here.secret = event.secret ? Uint8Array.from(event.secret.match(/../g), (pair) => parseInt(pair, 16)) : null;
+  here.answers = event.answers ?? [];
+  here.bodies = [];
+  const result = await EVENTS[event.do](event);
+  if (["add", "set", "choose"].includes(event.do)) await here.device.status(); // values are written at once
+  console.log(JSON.stringify({ sent: here.bodies, result: result ?? null }));
 }

@@ -20,16 +20,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal, getcontext
+from fractions import Fraction
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-reference: Any
-try:
-    reference = import_module("spec.reference")
-except ModuleNotFoundError:  # the second implementation is still among the tests
-    reference = import_module("tests.vectors.reference")
+from . import reference
 
 getcontext().prec = 60
 
@@ -58,7 +55,7 @@ def secret(number: int) -> bytes:
 
 @dataclass(frozen=True)
 class Metric:
-    """One question: every metric here is a mean with one step, so it has two remembered answers."""
+    """One question. Losses are known of means with one step, which have two remembered answers; infinite elsewhere."""
 
     name: str
     digest: str
@@ -66,6 +63,10 @@ class Metric:
     flip: float
     loss: Decimal  #: Of one remembered answer
     round_loss: Decimal  #: Of one round, after the flip
+    top: Fraction  #: Of its range
+    labels: tuple[str, ...]  #: Of a choice
+    pick: str  #: Which of several choices of a round counts: the first or the last
+    has_absent: bool  #: Whether no value is told from 0
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class Plan:
     metrics: tuple[Metric, ...]
     round_loss: Decimal  #: Of one report
     fingerprint: str
+    segments: tuple[tuple[str, tuple[str, ...]], ...]
+    uses_cohort: bool
 
     def first_of_window(self, number: int) -> int:
         """The first round of the window that a round is in."""
@@ -117,20 +120,32 @@ def plan_of(text: str) -> Plan:
         metrics=metrics,
         round_loss=sum(losses[: answers.get("metrics", len(losses))], Decimal(0)),
         fingerprint=str([*parts, [(metric.name, metric.digest, metric.flip) for metric in metrics]]),
+        segments=tuple((name, tuple(tags)) for name, tags in toml.get("segments", {}).items()),
+        uses_cohort=reference.uses_cohort(toml),
     )
 
 
 def _metric(plan: str, name: str, toml: dict[str, Any]) -> Metric:
     table = toml["metrics"][name]
     shape = reference.shape(plan, name, table)
-    if len(shape["points"]) != 2:
-        raise ValueError("the lives have means with one step only")
-    low, flip, whole = Decimal(shape["low"]), Decimal(shape["flip"]), Decimal(reference.WHOLE)
-    high = whole - low
-    flipped = (high * (whole - flip) + low * flip) / (low * (whole - flip) + high * flip)
-    digest = reference.digest_of(reference.digest_input(plan, name, toml)).hex()
-    flip_of_plan = float(table.get("flip", 0))
-    return Metric(name, digest, float(table["epsilon"]), flip_of_plan, (high / low).ln(), flipped.ln())
+    loss = round_loss = Decimal("Infinity")
+    if len(shape.get("points", ())) == 2:
+        low, flip, whole = Decimal(shape["low"]), Decimal(shape["flip"]), Decimal(reference.WHOLE)
+        high = whole - low
+        loss = (high / low).ln()
+        round_loss = ((high * (whole - flip) + low * flip) / (low * (whole - flip) + high * flip)).ln()
+    return Metric(
+        name=name,
+        digest=reference.digest_of(reference.digest_input(plan, name, toml)).hex(),
+        epsilon=float(table["epsilon"]),
+        flip=float(reference.number(table.get("flip", 0))),
+        loss=loss,
+        round_loss=round_loss,
+        top=shape["points" if "points" in shape else "edges"][-1],
+        labels=tuple(table.get("labels", ())),
+        pick=table.get("pick", "last"),
+        has_absent=reference.has_absent(table),
+    )
 
 
 @cache
@@ -194,7 +209,7 @@ class Kept:
     plans: list[tuple[Plan, int]] = field(default_factory=list)  #: Versions, and their first rounds
     pauses: list[list[Any]] = field(default_factory=list)  #: First round, last round or None, reason
     windows: list[Window] = field(default_factory=list)
-    totals: dict[int, dict[str, int]] = field(default_factory=dict)
+    totals: dict[int, dict[str, Fraction | str]] = field(default_factory=dict)
     reports: list[Report] = field(default_factory=list)
     held: dict[tuple[str, str, int], Decimal] = field(default_factory=dict)  #: Questions and lifetime losses
     used: dict[tuple[str, str, int], set[int]] = field(default_factory=dict)  #: Remembered answers used
@@ -217,6 +232,7 @@ class State:
     default: str = "unset"
     ask_again: bool = True
     silenced: list[str] = field(default_factory=list)
+    segment: dict[str, str] = field(default_factory=dict)  #: The tags that the program gives
     is_unusable: bool = False
     is_refused: bool = False
     answers: bool = False  #: Whether a version is held that the policy allows
@@ -653,14 +669,26 @@ def answer(state: State, number: int) -> Report:
         if not is_local:
             for question, used in classes.items():
                 kept.used.setdefault(question, set()).add(used)
-    asked = {"asked": base64url(made["asked"])} if made.get("asked") else {}
     fields = {"plan": plan.name, "version": plan.version, "round": number, "id": base64url(made["id"])}
-    body = json.dumps({**fields, **asked, "bits": base64url(made["bits"])}, separators=(",", ":"))
+    if plan.uses_cohort:
+        fields["cohort"] = made["cohort"]
+    if made.get("asked"):
+        fields["asked"] = base64url(made["asked"])
+    fields["bits"] = base64url(made["bits"])
+    if plan.segments:
+        fields["segment"] = {name: tag_of(state, name, tags) for name, tags in plan.segments}
+    body = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
     status = "local" if is_local else "waiting"
     report = Report(number, plan.version, body, status, plan.closes(number), classes, window_loss)
     kept.reports.append(report)
     kept.reports.sort(key=lambda one: one.round)
     return report
+
+
+def tag_of(state: State, name: str, tags: tuple[str, ...]) -> str:
+    """The tag of a segment as the plan knows it."""
+    tag = state.segment.get(name)
+    return tag if tag in tags else "other"
 
 
 def base64url(data: str) -> str:
@@ -734,6 +762,7 @@ def do_open(state: State, event: dict[str, Any], now: float, seen: dict[str, Any
     rules = {"CI": "silent_in_ci", "container": "silent_in_containers"}
     environment = event.get("environment", [])
     state.silenced = [one for one in environment if policy != "unlimited" or one not in rules]
+    state.segment = event.get("segment", {})
     state.is_unusable = event.get("unusable", False)
     state.on_since = None
     state.answers = state.is_refused = False
@@ -775,6 +804,21 @@ def do_kill(state: State, event: dict[str, Any], now: float, seen: dict[str, Any
 
 
 def do_add(state: State, event: dict[str, Any], now: float, seen: dict[str, Any]) -> None:
+    """An amount is added to a metric's total."""
+    record(state, event["metric"], event["amount"], now, adds=True)
+
+
+def do_set(state: State, event: dict[str, Any], now: float, seen: dict[str, Any]) -> None:
+    """A metric's total is set."""
+    record(state, event["metric"], event["value"], now)
+
+
+def do_choose(state: State, event: dict[str, Any], now: float, seen: dict[str, Any]) -> None:
+    """A label is chosen."""
+    record(state, event["metric"], event["label"], now)
+
+
+def record(state: State, name: str, given: Any, now: float, *, adds: bool = False) -> None:
     """A value: it changes totals, and nothing that could show outside."""
     kept, number = state.kept, current_round(state, now)
     plan = plan_for(state, number)
@@ -783,10 +827,25 @@ def do_add(state: State, event: dict[str, Any], now: float, seen: dict[str, Any]
         return
     if number <= kept.silent_through or is_paused_in(state, number, number):
         return
-    if event["metric"] in [metric.name for metric in plan.metrics]:
-        totals = kept.totals.setdefault(number, {})
-        # The range of every metric in the lives is 0 to 10.
-        totals[event["metric"]] = min(10, totals.get(event["metric"], 0) + max(0, event["amount"]))
+    for metric in plan.metrics:
+        value = taken(metric, given) if metric.name == name else None
+        if value is not None:
+            totals = kept.totals.setdefault(number, {})
+            before = totals.get(name)
+            if isinstance(value, Fraction) and isinstance(before, Fraction) and adds:
+                value = min(metric.top, before + value)
+            totals[name] = before if before is not None and metric.pick == "first" else value
+
+
+def taken(metric: Metric, given: Any) -> Fraction | str | None:
+    """What a metric takes for a value; None: nothing, where that is told from 0."""
+    if metric.labels:
+        return given if given in metric.labels else None
+    if given in ("Infinity", "-Infinity"):
+        return metric.top if given == "Infinity" else Fraction(0)
+    if given is None or given == "NaN":
+        return None if metric.has_absent else Fraction(0)
+    return min(metric.top, max(Fraction(0), Fraction(given)))
 
 
 def do_write(state: State, event: dict[str, Any], now: float, seen: dict[str, Any]) -> None:
@@ -873,12 +932,22 @@ def do_delete(state: State, event: dict[str, Any], now: float, seen: dict[str, A
 
 
 EVENTS = {name.removeprefix("do_"): do for name, do in list(globals().items()) if name.startswith("do_")}
-NO_CALL = ("open", "add", "write", "kill", "damage", "delete")  # presence is noted before every other event
+VALUES = ("add", "set", "choose", "write")
+NO_CALL = ("open", *VALUES, "kill", "damage", "delete")  # presence is noted before every other event
+UNSEEN = (*VALUES, "close", "kill", "damage", "delete")  # nothing is looked at after these
 
 
 def step(state: State, event: dict[str, Any], now: float) -> tuple[State, dict[str, Any]]:
     """The next state after an event, and what can be seen of it."""
     state = deepcopy(state)
+    seen = act(state, event, now)
+    if event["do"] in UNSEEN:
+        return state, {}
+    return state, {**seen, **look(state, now)}
+
+
+def act(state: State, event: dict[str, Any], now: float) -> dict[str, Any]:
+    """Change a state by an event; returns what leaves the device, and the secret that it draws."""
     seen: dict[str, Any] = {"sent": []}
     had_secret = state.kept.secret
     runs = state.is_open and not state.is_unusable
@@ -897,15 +966,13 @@ def step(state: State, event: dict[str, Any], now: float) -> tuple[State, dict[s
             raise ValueError("a report that may have left is gone")
     else:
         EVENTS[event["do"]](state, event, now, seen)
-    if state.is_open and not state.is_unusable and event["do"] not in ("add", "write"):
+    if state.is_open and not state.is_unusable and event["do"] not in VALUES:
         note_presence(state, now)
-    if event["do"] in ("add", "write", "close", "kill", "damage", "delete"):
-        return state, {}
     if state.kept.secret is None:
         seen["secret"] = state.secrets_drawn
     elif state.kept.secret != had_secret:
         seen["secret"] = state.kept.secret
-    return state, {**seen, **look(state, now)}
+    return seen
 
 
 # What can be seen
@@ -1005,21 +1072,21 @@ def live(events: list[dict[str, Any]], plans: dict[str, str]) -> list[dict[str, 
 
 def document() -> dict[str, Any]:
     """All that transitions.json holds."""
-    from spec.lives import LIVES, NOT_LISTED, PLANS
+    lives_of_spec = import_module("spec.lives")  # beside this file in the repository, and in no package
 
     marks = json.loads(Path(__file__).with_name("known_failures.json").read_text())
     lives = []
-    for name, about, events in LIVES:
-        rows = live(events, PLANS)
+    for name, about, events in lives_of_spec.LIVES:
+        rows = live(events, lives_of_spec.PLANS)
         for row in rows:
-            if name in NOT_LISTED and "then" in row:
+            if name in lives_of_spec.NOT_LISTED and "then" in row:
                 row["then"].pop("reports", None)
         lives.append({"name": name, "about": about, "rows": rows, "fails": marks["lives"].get(name, {})})
     return {
         "format": "reticent-transitions-1",
         "secrets": [secret(number).hex() for number in range(6)],
         "lacks": marks["lacks"],
-        "plans": PLANS,
+        "plans": lives_of_spec.PLANS,
         "lives": lives,
     }
 

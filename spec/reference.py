@@ -11,12 +11,11 @@ import hashlib
 import json
 import struct
 import tomllib
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-import mpmath
 
 WHOLE = 2**64
 FILE = Path(__file__).with_name("answers.json")
@@ -175,9 +174,17 @@ epsilon = 2
 """Choices, a flag, and histograms with and without a bucket for no value."""
 
 
+@cache
 def threshold(epsilon: Fraction) -> int:
-    with mpmath.workdps(90):
-        return int(mpmath.ceil(WHOLE / (mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator) + 1)))
+    digits = Context(prec=90)
+    odds = digits.exp(digits.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator)))
+    return ceiling(Fraction(digits.divide(Decimal(WHOLE), digits.add(odds, Decimal(1)))))
+
+
+@cache
+def parsed(text: str) -> dict[str, Any]:
+    """A plan file as tables; nothing changes them."""
+    return tomllib.loads(text, parse_float=Decimal)
 
 
 def ceiling(number: Fraction) -> int:
@@ -247,14 +254,14 @@ def sampled_input(
 def sampled_draws(secret: bytes, fields: tuple[Any, ...], count: int) -> list[int]:
     words: list[int] = []
     for block in range((count + 7) // 8):
-        words += struct.unpack(">8Q", hash_output(secret, sampled_input(*fields, block)))
+        words += struct.unpack(">8Q", hash_output(secret, sampled_input(*(*fields, block))))
     return words[:count]
 
 
 def draws(secret: bytes, fields: tuple[Any, ...], count: int) -> list[int]:
     words: list[int] = []
     while len(words) < count:
-        output = hash_output(secret, hash_input(*fields, len(words) // 8))
+        output = hash_output(secret, hash_input(*(*fields, len(words) // 8)))
         words += [int.from_bytes(output[place : place + 8], "big") for place in range(0, 64, 8)]
     return words[:count]
 
@@ -293,6 +300,8 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
             "edges": edges,
             "parameters": ["hadamard-bit", str(low), texts],
         }
+    if table["mechanism"] != "d-bit-flip":
+        raise ValueError(table["mechanism"])
     width, variant = table.get("bits", 1), table.get("variant", "tight")
     low = threshold(epsilon if variant == "tight" and width == 1 else epsilon / 2)
     parameters = ["d-bit-flip", variant, str(low), texts, width, f"{plan}/{name}"]
@@ -326,6 +335,15 @@ def digest_of(parameters: list[Any]) -> bytes:
 
 def has_absent(table: dict[str, Any]) -> bool:
     return table["kind"] == "choice" or bool(table.get("absent", False))
+
+
+def uses_cohort(toml: dict[str, Any]) -> bool:
+    """Whether a metric of a plan asks different devices about different buckets."""
+    for name, table in toml["metrics"].items():
+        metric = shape(toml["plan"]["name"], name, table)
+        if "edges" in metric and metric["bits"] < len(metric["edges"]) - 1 + has_absent(table):
+            return True
+    return False
 
 
 def measured(table: dict[str, Any], value: str | None) -> Fraction | None:
@@ -362,7 +380,7 @@ def choose(metric: dict[str, Any], value: Fraction | None, alpha: int, cohort: i
 
 
 def answer(text: str, secret: bytes, epoch: int, round_number: int, values: dict[str, str]) -> dict[str, Any]:
-    toml = tomllib.loads(text, parse_float=Decimal)
+    toml = parsed(text)
     plan, version = toml["plan"]["name"], toml["plan"]["version"]
     exact: Any = {name: measured(table, values.get(name)) for name, table in toml["metrics"].items()}
     for group in toml.get("groups", {}).values():
@@ -405,7 +423,7 @@ def seconds(duration: str) -> int:
 
 def sampled_answer(text: str, secret: bytes, epoch: int, window_number: int, values: dict[str, str]) -> Any:
     """The one report of a device in a window, which is counted from the first one there is."""
-    toml = tomllib.loads(text, parse_float=Decimal)
+    toml = parsed(text)
     plan, version = toml["plan"]["name"], toml["plan"]["version"]
     length = seconds(toml["plan"]["round"])
     rounds = seconds(toml["answers"]["window"]) // length
@@ -458,12 +476,9 @@ def padded(bits: str) -> bytes:
 
 def sampled_bytes(text: str, report: dict[str, Any], segment: dict[str, str], codes: bytes) -> dict[str, str]:
     """A report of a sampled plan in JSON and as a packed batch of one."""
-    toml = tomllib.loads(text, parse_float=Decimal)
+    toml = parsed(text)
     plan, version = toml["plan"]["name"], toml["plan"]["version"]
-    metrics = [(shape(plan, name, table), has_absent(table)) for name, table in toml["metrics"].items()]
-    cohorts = any(
-        "edges" in each and each["bits"] < len(each["edges"]) - 1 + absent for each, absent in metrics
-    )
+    cohorts = uses_cohort(toml)
 
     def url(data: str) -> str:
         return base64.urlsafe_b64encode(bytes.fromhex(data)).decode().rstrip("=")

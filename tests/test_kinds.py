@@ -116,8 +116,8 @@ def recorded(plan: str, *calls: tuple[str, object], pick: str = "last") -> dict[
 
 def test_a_device_keeps_the_choice_that_the_plan_picks() -> None:
     calls = [("command", "test"), ("command", "run"), ("command", "build")]
-    assert recorded(KINDS, *calls) == {"command": 0}
-    assert recorded(KINDS, *calls, pick="first") == {"command": 1}
+    assert recorded(KINDS, *calls) == {"command": "build"}
+    assert recorded(KINDS, *calls, pick="first") == {"command": "test"}
 
 
 @pytest.mark.parametrize(("pick", "label"), [("first", "test"), ("last", "run")])
@@ -128,13 +128,13 @@ def test_it_counts_across_restarts_of_the_program(pick: Literal["first", "last"]
         for choice in ("test", "run"):
             box.device.choose("command", choice)
             assert box.values()  # which brings it into the file
-        assert box.values() == {"command": ("build", "test", "run").index(label)}
+        assert box.values() == {"command": label}
 
 
 @pytest.mark.parametrize("wrong", ["fmt", "Build", "absent", "", 1, None, True, ["build"]])
 def test_what_is_no_label_is_no_choice(wrong: object) -> None:
     assert recorded(KINDS, ("command", wrong)) == {}
-    assert recorded(KINDS, ("command", "test"), ("command", wrong)) == {"command": 1}
+    assert recorded(KINDS, ("command", "test"), ("command", wrong)) == {"command": "test"}
 
 
 def test_a_flag_is_set_or_added_to() -> None:
@@ -252,11 +252,8 @@ def test_labels_and_kinds_are_in_every_form_of_the_table() -> None:
     assert flag.to_frame()["kind"].to_pylist() == ["flag"]
 
 
-def test_an_audit_finds_whole_devices_and_their_core_sound_and_its_attacks_tell_values_apart() -> None:
-    """Devices choose labels, and leave out what is absent; they must send what the core computes."""
-    checked = audit(Plan.from_toml(KINDS), reports=3_000, rounds=2, sdk_devices=10, seed=1)
+def test_an_audit_finds_devices_sound() -> None:
+    """Devices choose labels, and leave out what is absent."""
+    checked = audit(Plan.from_toml(KINDS), lives=3, rounds=2, families=("values",))
     assert checked.problems == []
-    assert any("core" in check.what for check in checked.checks if check.subject != "SDK core")
-    for name in ("command", "crashed", "start_ms"):
-        attacked = [attack for attack in checked.attacks if attack.subject == name]
-        assert max(attack.lower for attack in attacked) > 0
+    assert checked.sound

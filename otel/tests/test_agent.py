@@ -322,12 +322,12 @@ def test_an_attribute_becomes_a_metric_or_a_choice() -> None:
         Route("cli.runs", "files_saved", where={"command": "build"}),
         Route("cli.runs", "command", attribute="command"),
     ]
-    with machine(*routes) as it:  # labels by their place: build, test, run
+    with machine(*routes) as it:
         start = NOW()
         held = it.export(counter("cli.runs", {"build": 2, "run": 1, "test": 0}, start=start))
-        assert (held["files_saved"], held["command"]) == (2, 0)
+        assert (held["files_saved"], held["command"]) == (2, "build")
         held = it.export(counter("cli.runs", {"build": 2, "run": 2, "test": 0}, start=start))
-        assert (held["files_saved"], held["command"]) == (2, 2)
+        assert (held["files_saved"], held["command"]) == (2, "run")
         it.box.next_round()  # nothing was run since: nothing was chosen
         held = it.export(counter("cli.runs", {"build": 2, "run": 2, "test": 0}, start=start))
         assert "command" not in held

@@ -151,8 +151,8 @@ def test_a_plan_that_cannot_be_read_is_refused(environment: pytest.MonkeyPatch, 
     [
         ("", False),
         ("max_lifetime=5.9", True),
-        ("max_lifetime=6, max_round=2", False),
-        ("max_round=1", True),
+        ("max_lifetime=6, max_window=2", False),
+        ("max_window=1", True),
         ("silent_in_ci=false", False),
     ],
 )

@@ -80,7 +80,7 @@ def test_the_next_answer_is_given_when_status_says() -> None:
 BROKEN = {
     "a gap is answered without its spell": ("return bool(rounds) and is_answerable(", "return True or is_answerable("),
     "grace is one round": ("max(7 * DAY, 3 * length)", "length"),
-    "a value is presence": ('NO_CALL = ("open", "add", ', 'NO_CALL = ("open", '),
+    "a value is presence": ('NO_CALL = ("open", *VALUES, ', 'NO_CALL = ("open", '),
     "a held window keeps its first cost": ("window.loss = max(window.loss, window_loss)", "pass"),
     "damage counts today's limit": ("lost = {**state.kept.largest,", "lost = {**state.policy,"),
     "damage counts nothing": ("lost=lost,", "lost=None,"),
@@ -130,6 +130,7 @@ def lives_that_change(source: str) -> Iterator[str]:
     """The names of lives with other rows by these rules."""
     module = types.ModuleType("spec.broken")
     module.__file__ = interpreter.__file__
+    module.__package__ = "spec"
     sys.modules["spec.broken"] = module  # dataclasses look their module up
     exec(compile(source, "broken", "exec"), module.__dict__)  # noqa: S102
     for name, _, events in LIVES:

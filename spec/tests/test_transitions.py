@@ -257,12 +257,10 @@ class Runner:
 
 
 def policy_of(settings: Any) -> Policy:
-    """A policy by the names of the rules, as far as today's device has them."""
+    """A policy by the names of the rules."""
     if settings == "unlimited":
         return Policy.unlimited()
-    known = vars(Policy())
-    named = {"max_round" if name == "max_window" else name: value for name, value in settings.items()}
-    return Policy(**{name: value for name, value in named.items() if name in known})
+    return Policy(**settings)
 
 
 def differences(expected: dict[str, Any], observed: dict[str, Any]) -> dict[str, str]:

@@ -158,7 +158,7 @@ def test_the_command_line_wins_then_the_environment_then_the_file(folder: Path) 
         ("queue = ", "expected TOML"),
         ('plans = ["plan.toml"]\nworkers = 0', "Error: serve.toml: workers: 0 is not in the range"),
         ('plans = ["plan.toml"]\nrate = 0.5', "Error: serve.toml: rate: expected 0 or at least 1 report"),
-        ('plans = ["nope.toml"]', "Error: serve.toml: plans: File 'nope.toml' does not exist"),
+        ('plans = ["nope.toml"]', "Error: serve.toml: plans: Path 'nope.toml' does not exist"),
     ],
 )
 def test_what_is_wrong_in_the_file_is_named(run: Any, folder: Path, text: str, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -68,3 +69,13 @@ def recordings() -> Path:
     if not list(folder.glob("*_daily_seconds.csv.gz")):
         pytest.skip("the recordings are not here")
     return folder
+
+
+@pytest.fixture(params=["UTC", "America/Los_Angeles", "Pacific/Kiritimati"])
+def time_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The zone of this machine: no time that is kept, sent or shown depends on it."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", request.param)
+        time.tzset()
+        yield request.param
+    time.tzset()

@@ -56,7 +56,9 @@ MONDAY = 345_600 // 21_600 + 28 * 2_900
 
 
 class Counted:
-    """A store of sealed rounds that is given their counts."""
+    """A store of sealed rounds that is given their counts, and has no table of results."""
+
+    table = None
 
     def __init__(self, plan: Plan, counts: dict[int, CountsByTags]) -> None:
         self._plan, self._counts = plan, counts

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import pwd
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -191,3 +194,41 @@ def test_a_file_of_something_else_does_not_become_a_store(verb: list[str], kind:
         "text": "not a database",
     }[kind] in done.stderr
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "lake"])
+def test_what_administrators_did_is_kept_and_no_secret_with_it(url: str, kind: str, tmp_path: Path) -> None:
+    target = f"{kind}:///{tmp_path / 'target'}"
+    assert run("rounds", "--store", url, "--seal").exit_code == 0
+    begun = int(time.time())
+    made = json.loads(
+        run("keys", "create", "--store", target, "--role", "ingest", "--label", "fleet", "--json").stdout
+    )
+    run("keys", "revoke", "00000000", "--store", target)  # there is none: nothing was done
+    assert run("keys", "revoke", made["id"], "--store", target).exit_code == 0
+    assert run("store", "copy", url, target).exit_code == 0
+    assert run("store", "repair", "--store", target).exit_code == 0
+    assert run("store", "prune", "--store", target, "--older-than", "9000d").exit_code == 0  # only shown
+    assert run("store", "prune", "--store", target, "--older-than", "9000d", "--yes").exit_code == 0
+    assert run("store", "results", "--store", target, "--rebuild").exit_code == 0
+    log = json.loads(run("store", "log", "--store", target, "--json").stdout)["actions"]
+    assert sorted(entry["action"] for entry in log) == [
+        "copied",
+        "key created",
+        "key revoked",
+        "pruned",
+        "results rebuilt",
+    ]
+    about = {entry["action"]: entry["about"] for entry in log}
+    assert about["key created"] == f"{made['id']}, ingest, fleet"
+    assert about["key revoked"] == made["id"]
+    assert about["copied"] == f"from {url}"
+    assert about["pruned"].startswith("1 round that ended by ")
+    assert {entry["user"] for entry in log} == {pwd.getpwuid(os.getuid()).pw_name}
+    assert all(begun <= entry["at"] <= time.time() for entry in log)
+    assert [entry["at"] for entry in log] == sorted(entry["at"] for entry in log)
+    assert made["key"] not in json.dumps(log)
+    assert run("store", "check", "--store", target).exit_code == 0
+    shown = run("store", "log", "--store", target).output
+    assert "key revoked" in shown
+    assert json.loads(run("store", "log", "--store", url, "--json").stdout)["actions"] == []

@@ -19,6 +19,7 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent_collector import dashboard
 from reticent_collector.http import COOKIE, SESSION_SECONDS, Access, Collector, ProblemError
+from reticent_collector.http.log import log_queue
 from reticent_collector.stores import create_key, open_store
 
 KEYS = ("none", "wrong", "revoked", "ingest", "reader", "admin")
@@ -231,6 +232,7 @@ def test_known_keys_end_when_keys_cannot_be_read_for_long(capsys: pytest.Capture
     access._store = store
     access.refresh()
     assert access.require(headers, ("reader",)) == key
+    log_queue.flush()  # a server of another test may still write lines from its thread
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(line["level"], line["event"]) for line in told] == [
         ("error", "keys-failed"),

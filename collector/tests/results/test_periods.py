@@ -126,6 +126,7 @@ def date(seconds: int) -> str:
     ],
 )
 @pytest.mark.parametrize("round_length", ["6h", "5h", "1d"])
+@pytest.mark.usefixtures("time_zone")
 def test_a_period_is_the_calendars_and_has_the_rounds_that_start_in_it(
     every: Any, at: str, start: str, end: str, round_length: str
 ) -> None:

@@ -21,7 +21,8 @@ from reticent.reports import Report, to_ndjson
 from reticent_collector import dashboard
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.http import Collector
-from reticent_collector.stores import Appended, DamagedError, Layout, RoundKey, Seen, Store
+from reticent_collector.results import write_results
+from reticent_collector.stores import Appended, DamagedError, Layout, PeriodKey, RoundKey, Seen, Store
 from reticent_collector.testing import Bench
 
 Open = Callable[[str], Store]
@@ -381,3 +382,36 @@ def test_prune_gives_the_space_back(bench: Bench, store: Store, url: str) -> Non
     assert bench.append(bench.reports(5, 500_000))[bench.key(500_000)] == Appended(accepted=5)
     assert store.seal(bench.key(500_000))
     assert store.verify() == []
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_prune_gives_the_space_of_postgresql_back(bench: Bench, store: Store, url: str) -> None:
+    for number in range(100, 130):
+        bench.append(bench.reports(300, number))
+        store.seal(bench.key(number))
+    size = "SELECT pg_total_relation_size('counts')"
+    ((before,),) = execute(store, size)
+    done = run("store", "prune", "--store", url, "--older-than", "9000d", "--yes")
+    assert "30 rounds removed." in done.output
+    ((after,),) = execute(store, size)
+    assert after < before / 4
+    assert bench.append(bench.reports(5, 500_000))[bench.key(500_000)] == Appended(accepted=5)
+    assert store.seal(bench.key(500_000))
+
+
+def test_pruning_a_round_of_the_31st_removes_its_month(bench: Bench, store: Store) -> None:
+    """The month begins 30 days and 23 hours before the round: nearly as long as a month can be."""
+    table, number = store.table, 31 * 24 - 1  # 1970-01-31 from 23:00
+    assert table is not None
+    bench.append(bench.reports(200, number))
+    bench.append(bench.reports(200, 31 * 24))  # and a round of the next month
+    for sealed in (number, 31 * 24):
+        assert store.seal(bench.key(sealed))
+    write_results(store)
+    written = {(period.every, period.start // 86_400) for period in table.written(bench.name)}
+    assert {("month", 0), ("month", 31), ("day", 30), ("day", 31), ("week", 25)} <= written
+    assert store.prune(bench.key(number))
+    left = {(period.every, period.start // 86_400) for period in table.written(bench.name)}
+    assert left == {("round", 31), ("day", 31), ("month", 31)}
+    gone = PeriodKey(bench.name, 1, "month", 0, 31 * 86_400)
+    assert table.results(gone) == []

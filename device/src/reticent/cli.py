@@ -41,7 +41,7 @@ VERBS = {
     "agent": KnownVerb(
         "reticent-otel[agent]", "Answer a plan with the OpenTelemetry metrics of this machine."
     ),
-    "audit": KnownVerb("reticent-lab", "Test a plan's privacy claim on the real code."),
+    "audit": KnownVerb("reticent-lab", "Test a plan's claims, and a client's bytes."),
     "completion": KnownVerb("reticent-collector", "Print the script for completion in a shell."),
     "count": KnownVerb("reticent-lake", "Count the rounds of a lake, or seal them."),
     "demo": KnownVerb("reticent-lab", "Run the whole system on this machine."),
@@ -60,7 +60,7 @@ VERBS = {
     "serve": KnownVerb("reticent-collector", "Take reports, seal rounds, show estimates."),
     "simulate": KnownVerb("reticent-lab", "Run a plan on values of your own."),
     "sql": KnownVerb("reticent-lake", "Print the query that counts and debiases reports."),
-    "store": KnownVerb("reticent-collector", "Check, back up, repair or prune a store."),
+    "store": KnownVerb("reticent-collector", "Check, back up, copy, repair or prune a store."),
 }
 
 HELP = """\

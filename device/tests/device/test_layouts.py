@@ -22,6 +22,7 @@ from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
 
 HERE = Path(__file__).parent / "fixtures"
+STEPS = schema.STEPS
 OLD = [folder / name for folder in sorted(HERE.glob("layout-*")) for name in LIVES]
 
 
@@ -127,7 +128,7 @@ def test_a_file_is_upgraded_by_a_later_version(old: Path, tmp_path: Path, later_
     unpack(old, state)
     before = content(state)
     open_device(old, state).close()
-    assert layout(state) == schema.known_layout() == 3
+    assert layout(state) == schema.known_layout() == 4
     assert content(state) == before
     with closing(sqlite3.connect(state)) as connection:
         assert connection.execute("SELECT count(*) FROM sizes").fetchone() == (len(before["reports"]),)
@@ -139,7 +140,7 @@ def test_a_new_file_of_a_later_version_has_its_layout(tmp_path: Path, later_vers
     old = HERE / "layout-1" / "granted"
     device = Device(Plan.from_toml(plan_of(old)), state, consent="granted", policy=ANYWHERE)
     device.close()
-    assert layout(state) == 3
+    assert layout(state) == 4
     open_device(old, state).close()
 
 
@@ -149,7 +150,7 @@ def test_looking_at_a_file_upgrades_it_too(tmp_path: Path, later_version: None) 
     unpack(old, state)
     with Device.open(state, clock=ManualClock(told(old)["now"])) as device:
         assert_kept(told(old)["receipt"], json.loads(json.dumps(device.receipt().to_dict())))
-    assert layout(state) == 3
+    assert layout(state) == 4
 
 
 def test_an_upgrade_is_synced_and_in_the_file_itself_at_once(
@@ -162,12 +163,12 @@ def test_an_upgrade_is_synced_and_in_the_file_itself_at_once(
         layouts.STEPS[0](connection)
         modes.extend(connection.execute("PRAGMA synchronous").fetchall())
 
-    monkeypatch.setattr(schema, "STEPS", (ask, layouts.STEPS[1]))
+    monkeypatch.setattr(schema, "STEPS", (*STEPS, ask, layouts.STEPS[1]))
     old, state = HERE / "layout-1" / "granted", tmp_path / "state"
     unpack(old, state)
     device = open_device(old, state)
     assert modes == [(2,)]
-    assert int.from_bytes(state.read_bytes()[60:64], "big") == 3
+    assert int.from_bytes(state.read_bytes()[60:64], "big") == 4
     device.close()
 
 
@@ -214,8 +215,10 @@ def die_at_each_statement(old: Path, state: Path) -> list[int]:
             break
         after = layout(state)
         found.append(after)
-        assert after in (1, 3), "half an upgrade"
-        assert tables(state).keys() == (old_tables.keys() if after == 1 else {*old_tables, "sizes"})
+        assert after in (1, 4), "half an upgrade"
+        assert tables(state).keys() == (
+            old_tables.keys() if after == 1 else {*old_tables, "presence", "limits", "sizes"}
+        )
         assert (tables(state) == old_tables) == (after == 1), "half an upgrade"
         assert content(state)["device"][0][:4] == before["device"][0][:4], "another secret"
         for table in ("ledger", "epochs", "consent", "windows", "reports", "totals"):
@@ -238,7 +241,7 @@ def test_killed_before_any_statement_it_has_the_old_layout_or_the_new_one(
     found = die_at_each_statement(old, state)
     assert found == sorted(found)
     assert found.count(1) > len(layouts.STEPS) + 5
-    assert found.count(3) > 5
+    assert found.count(4) > 5
     assert_same_device(old, state)
 
 
@@ -251,7 +254,7 @@ def test_an_upgrade_in_two_transactions_would_be_seen(
         connection.execute("BEGIN IMMEDIATE")
         layouts.STEPS[1](connection)
 
-    monkeypatch.setattr(schema, "STEPS", (layouts.STEPS[0], hasty))
+    monkeypatch.setattr(schema, "STEPS", (*STEPS, layouts.STEPS[0], hasty))
     old = HERE / "layout-1" / "granted"
     with pytest.raises(AssertionError):
         die_at_each_statement(old, tmp_path / "state")
@@ -290,7 +293,7 @@ def test_a_file_that_is_newer_by_its_log_is_left_alone(tmp_path: Path) -> None:
     with closing(sqlite3.connect(state, isolation_level=None)) as connection:
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute(f"PRAGMA user_version = {schema.known_layout() + 1}")
-        assert int.from_bytes(state.read_bytes()[60:64], "big") == schema.known_layout()
+        assert int.from_bytes(state.read_bytes()[60:64], "big") == 1
         connection.execute("UPDATE consent SET in_force = NULL")  # opening it would bring a choice into force
         before = content(state)
         with pytest.raises(StateError, match="newer version"):
@@ -333,11 +336,11 @@ def test_a_step_that_fails_changes_nothing(
         connection.execute("DELETE FROM ledger")
         raise fault
 
-    monkeypatch.setattr(schema, "STEPS", (layouts.STEPS[0], slip))
+    monkeypatch.setattr(schema, "STEPS", (*STEPS, layouts.STEPS[0], slip))
     old, state = HERE / "layout-1" / "granted", tmp_path / "state"
     unpack(old, state)
     before = content(state)
-    with pytest.raises(StateError, match=r"cannot be upgraded to layout 3 .*nothing was changed"):
+    with pytest.raises(StateError, match=r"cannot be upgraded to layout 4 .*nothing was changed"):
         open_device(old, state)
     assert (layout(state), content(state)) == (1, before)
     assert not list(tmp_path.glob("*quarantined*"))
@@ -346,7 +349,9 @@ def test_a_step_that_fails_changes_nothing(
 def test_a_step_that_leaves_a_broken_file_changes_nothing(
     tmp_path: Path, later_version: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "STEPS", (lambda connection: None, layouts.STEPS[0]))  # "sizes" is not made
+    monkeypatch.setattr(
+        schema, "STEPS", (*STEPS, lambda connection: None, layouts.STEPS[0])
+    )  # "sizes" is not made
     old, state = HERE / "layout-1" / "granted", tmp_path / "state"
     unpack(old, state)
     before = content(state)
@@ -373,5 +378,5 @@ def test_an_old_file_that_was_broken_before_is_quarantined(tmp_path: Path, later
     reasons = [epoch.reason for epoch in device.receipt().epochs]
     device.close()
     assert any(reason.startswith("quarantined: corrupt") for reason in reasons), reasons
-    assert layout(state) == 3
+    assert layout(state) == 4
     assert list(tmp_path.glob("state.quarantined-*"))

@@ -23,9 +23,10 @@ def test_a_round_is_answered_under_the_plan_it_began_with(
     device = device_of(newer)
     device.set("opened_files", 30)
     clock.advance(21_600)
+    old = device.report(HERE + 1)
     device.set("opened_files", 30)
     clock.advance(21_600)
-    old, new = device.report(HERE + 1), device.report(HERE + 2)
+    new = device.report(HERE + 2)
     assert old is not None
     assert new is not None
     assert (old.version, new.version) == (1, 2)

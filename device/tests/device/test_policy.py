@@ -49,8 +49,8 @@ def total_lifetime() -> float:
         ),
         (limits(max_lifetime=total_lifetime() + 0.001), None),
         (limits(max_lifetime=total_lifetime() - 0.001), "(max_lifetime)"),
-        (limits(max_round=4), None),
-        (limits(max_round=2), "; the policy allows 2 (max_round)"),
+        (limits(max_window=4), None),
+        (limits(max_window=2), "; the policy allows 2 (max_window)"),
     ],
 )
 def test_a_plan_that_asks_for_more_is_not_answered(
@@ -113,6 +113,7 @@ def test_a_higher_limit_lets_a_device_go_on_after_forget(device_of: Make, clock:
     assert device.report() is None
     device.close()
     device = device_of(policy=limits(max_lifetime=2 * total_lifetime() + 0.01))
+    clock.advance(2 * SECONDS)
     assert device.report() is not None
     assert device.receipt().total_lifetime == pytest.approx(2 * total_lifetime())
 
@@ -160,12 +161,16 @@ def test_a_refused_version_changes_nothing(device_of: Make, clock: ManualClock, 
 
 
 def test_a_limit_that_is_lowered_ends_what_is_held(device_of: Make, clock: ManualClock) -> None:
-    device_of(policy=limits(max_round=4)).close()
+    device_of(policy=limits(max_window=4)).close()
     clock.advance(2 * SECONDS)
-    device = device_of(policy=limits(max_round=2))
+    device = device_of(policy=limits(max_window=2))
     assert not device.status().active
     assert device.report() is None
-    assert device_of(policy=limits(max_round=4)).report() is not None
+    device.close()
+    device = device_of(policy=limits(max_window=4))
+    assert device.report() is None, "nothing was recorded in it"
+    clock.advance(2 * SECONDS)
+    assert device.report() is not None
 
 
 def test_plans_must_not_ask_anew_too_often(device_of: Make, clock: ManualClock, plan_text: str) -> None:
@@ -179,10 +184,10 @@ def test_plans_must_not_ask_anew_too_often(device_of: Make, clock: ManualClock, 
         "asks for new remembered answers 27 rounds after the last change; "
         "the policy wants at least 28 (fewest_rounds)"
     )
+    clock.advance(21_600)
     report = device.report()
     assert report is not None
     assert report.version == 1
-    clock.advance(21_600)
     assert device_of(newer, policy=policy).status().refused == ()
 
 

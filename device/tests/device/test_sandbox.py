@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from reticent.device import Policy, Retry
+from reticent.device import Device, Policy, Retry
 from reticent.errors import UsageError
 from reticent.plan import Plan
 from reticent.testing import sandbox
@@ -47,3 +49,52 @@ def test_a_sandbox_has_the_limits_of_a_device(plan: Plan) -> None:
     """A program's tests find out that its plan would be refused."""
     with pytest.raises(UsageError, match=r"version 1 is refused: .*\(least_flip\)"), sandbox(plan):
         pass
+
+
+TOOL = """
+[plan]
+name = "tool"
+version = 1
+round = "1d"
+
+[metrics.command]
+kind = "choice"
+labels = ["build", "test"]
+mechanism = "hadamard-bit"
+epsilon = 0.5
+flip = 0.2
+
+[metrics.failed]
+kind = "flag"
+epsilon = 0.5
+flip = 0.2
+"""
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.toml"
+    path.write_text(TOOL)
+    return path
+
+
+def test_a_sandbox_takes_the_path_of_a_plan_and_shows_labels(tool: Path) -> None:
+    with sandbox(tool) as box:
+        box.device.choose("command", "test")
+        assert box.values() == {"command": "test"}
+        box.device.close()
+        assert box.values() == {"command": "test"}
+
+
+def test_a_sandbox_reaches_the_device_of_a_program(tool: Path) -> None:
+    original = Device.__init__
+    with sandbox() as box:
+        with pytest.raises(UsageError, match="has not opened a device"):
+            box.values()
+        with Device(str(tool), state="/nowhere/state", endpoint="https://example.org") as device:
+            device.add("failed")
+        first = box.round
+        assert box.values() == {"failed": 1}
+        box.next_round()
+        assert [report.round for report in box.reports] == [first]
+    assert Device.__init__ is original

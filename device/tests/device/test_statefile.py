@@ -16,6 +16,7 @@ from tests.shared.devices import HERE, Make, Query, with_epsilon
 
 from reticent.device import Device, Policy
 from reticent.device.locks import ProcessLock
+from reticent.device.schema import known_layout
 from reticent.device.statefile import StateFile
 from reticent.errors import StateError
 from reticent.plan import Plan
@@ -31,11 +32,11 @@ def test_a_fresh_file_is_private_and_says_whose_it_is(device_of: Make, state: Pa
     device.add("editor_seconds")
     for file in state.parent.iterdir():
         assert file.stat().st_mode & 0o777 == 0o600, file
-    assert names(state.parent) == {"state.db", "state.db-wal", "state.db-shm"}
+    assert names(state.parent) == {"state.db", "state.db-wal", "state.db-shm", "state.db-limits"}
     device.close()
-    assert names(state.parent) == {"state.db"}
+    assert names(state.parent) == {"state.db", "state.db-limits"}
     assert query("PRAGMA application_id") == [(0x72657469,)]
-    assert query("PRAGMA user_version") == [(1,)]
+    assert query("PRAGMA user_version") == [(known_layout(),)]
     assert query("PRAGMA journal_mode") == [("wal",)]
     [(secret,)] = query("SELECT secret FROM device")
     assert isinstance(secret, bytes)
@@ -109,13 +110,6 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 }
 
 
-READABLE = {"a table is missing"}
-"""After which the row that sums up what was held can still be read."""
-
-
-READABLE_CHOICE = {"a table is missing", "no row", "a short secret", "a secret of zeros", "a secret of text"}
-
-
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_broken_file_is_quarantined_and_never_redrawn_in_silence(
     how: str, device_of: Make, state: Path, clock: ManualClock, plan: Plan
@@ -133,9 +127,7 @@ def test_a_broken_file_is_quarantined_and_never_redrawn_in_silence(
     transport = RecordingTransport()
     device = device_of(transport=transport)
     assert "state.db.quarantined-1" in names(state.parent)
-    assert device.consent == ("granted" if how in READABLE_CHOICE else "unset"), (
-        "a choice that is lost is asked again"
-    )
+    assert device.consent == "unset", "the person is asked again"
     assert device.set_consent("granted")
     status, receipt = device.status(), device.receipt()
     assert status.epoch == 1
@@ -144,9 +136,7 @@ def test_a_broken_file_is_quarantined_and_never_redrawn_in_silence(
     [lost] = [entry for entry in receipt.losses if entry.lost]
     assert (lost.metric, lost.epoch) == ("", 0)
     assert lost.loss == lost.lifetime >= first_receipt.total_lifetime
-    is_known = "what it held is unknown" not in receipt.epochs[-1].reason
-    assert lost.lifetime == (first_receipt.total_lifetime if is_known else inf), "there was no limit"
-    assert is_known == (how in READABLE)
+    assert lost.lifetime == inf, "there was no limit"
     device.add("editor_seconds", 5)
     for number in (HERE - 1, HERE):
         assert device.report(number) is None, "begun before the new secret"
@@ -177,6 +167,7 @@ def test_epochs_of_a_readable_file_go_on_from_there(device_of: Make, state: Path
     device.close()
     sql(state, "UPDATE device SET secret = x'00'")
     device = device_of()
+    assert device.set_consent("granted")
     assert device.status().epoch == 3
     assert {entry.epoch for entry in device.receipt().losses} == {2, 3}
 
@@ -193,12 +184,10 @@ def test_what_a_broken_file_held_is_counted_with_all_its_versions(
     device = device_of(with_epsilon(plan_text, 10, "1.10"))
     device.forget()
     before = device.receipt().total_lifetime
-    one_version = sum(entry.lifetime for entry in device.receipt().losses if entry.epoch == 1)
     device.close()
     sql(state, "DROP TABLE totals")
     device = device_of(with_epsilon(plan_text, 10, "1.10"))
-    assert device.receipt().total_lifetime == pytest.approx(before + one_version, rel=1e-12)
-    assert device.receipt().total_loss >= before
+    assert device.receipt().total_loss == inf > before, "there was no limit"
 
 
 def test_what_cannot_be_read_is_counted_as_all_that_the_policy_allowed(
@@ -211,7 +200,7 @@ def test_what_cannot_be_read_is_counted_as_all_that_the_policy_allowed(
     device = device_of(policy=policy)
     assert device.set_consent("granted")
     assert device.receipt().total_lifetime == device.receipt().total_loss == 30
-    assert "what it held is unknown, so all that the policy allowed is counted" in str(device.receipt())
+    assert "what it held is unknown, so all that the policy ever allowed is counted" in str(device.receipt())
     [reason] = device.status().refused
     assert reason.endswith("the policy allows 30 (max_lifetime)")
     clock.advance(2 * 21_600)
@@ -292,7 +281,7 @@ def test_another_plans_state_is_left_alone(device_of: Make, state: Path, plan_te
 
 def test_a_newer_layout_is_left_alone(device_of: Make, state: Path) -> None:
     device_of().close()
-    sql(state, "PRAGMA user_version = 2")
+    sql(state, f"PRAGMA user_version = {known_layout() + 1}")
     with pytest.raises(StateError, match="newer version of reticent"):
         device_of()
 

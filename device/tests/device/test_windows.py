@@ -266,7 +266,7 @@ def test_an_operator_cannot_get_more_than_one_report_per_shortest_window(
     """
     draws = random.Random(seed)
     policy = Policy(
-        **{**dict.fromkeys(("max_lifetime", "fewest_rounds", "least_flip")), "shortest_window": 2 * 86_400.0}
+        **{**dict.fromkeys(("max_year", "fewest_rounds", "least_flip")), "shortest_window": 2 * 86_400.0}
     )
     version, reports, begin = 1, {}, clock.now
     device = device_of(plan_of("2d"), policy=policy)
@@ -303,34 +303,29 @@ def test_a_clock_that_goes_back_reopens_nothing(device_of: Make, clock: ManualCl
     assert {report.id for report in again} <= {report.id for report in before}
     clock.advance(60 * DAY * SECONDS)
     later = {report.id for report in live(device, clock, 3 * DAY)} - {report.id for report in before}
-    assert 2 <= len(later) <= 4, "one for each window that was passed and can still be answered"
+    assert 2 <= len(later) <= 11, "one for each window that was passed and can still be answered"
 
 
-def test_the_policy_counts_the_windows_that_are_held(device_of: Make, clock: ManualClock) -> None:
-    """Room for three windows at a loss of 1 each, whatever is answered; after a restart the status says so."""
-    plan, policy = plan_of("7d"), Policy(max_lifetime=3)
-    device = device_of(plan, policy=policy)
-    assert device.status().active
-    reports = live(device, clock, 6 * WEEK)
-    assert len(reports) == 3
-    receipt = device.receipt()
-    assert (len(receipt.windows), receipt.total_lifetime) == (3, 3.0)
-    device.close()
-    status = device_of(plan, policy=policy).status()
+def test_the_policy_limits_the_windows_of_a_year(device_of: Make, clock: ManualClock) -> None:
+    """54 weekly windows touch a year, each at a loss of 1; remembered answers have another limit."""
+    plan = plan_of("7d")
+    status = device_of(plan, policy=Policy(max_year=53)).status()
     assert not status.active
-    assert "max_lifetime" in status.refused[0]
-    assert device_of(plan, policy=Policy(max_lifetime=4)).status().active
+    assert "max_year" in status.refused[0]
+    device = device_of(plan, policy=Policy(max_lifetime=0))
+    assert device.status().active
+    assert len(live(device, clock, 6 * WEEK)) >= 5
 
 
 @pytest.mark.parametrize(
-    ("window", "metrics", "limit"), [("1d", 1, "shortest_window"), ("7d", None, "max_round")]
+    ("window", "metrics", "limit"), [("1d", 1, "shortest_window"), ("7d", None, "max_window")]
 )
 def test_the_default_policy_looks_at_windows(
     device_of: Make, clock: ManualClock, window: str, metrics: int | None, limit: str
 ) -> None:
-    policy = Policy() if limit == "shortest_window" else Policy(max_round=2)
+    policy = Policy() if limit == "shortest_window" else Policy(max_window=2)
     status = device_of(plan_of(window, metrics=metrics), policy=policy).status()
-    assert [limit in reason for reason in status.refused] == [True]
+    assert any(limit in reason for reason in status.refused)
     assert device_of(plan_of("7d", 2), policy=Policy()).status().active
 
 

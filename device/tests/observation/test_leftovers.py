@@ -168,7 +168,7 @@ def test_a_killed_process_leaves_its_state_file_and_nothing_else(tmp_path: Path,
     assert len(private) == 32
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     lock = {"place/state-sending"} if moment == "while-sending" else set()
-    assert left == {"place/state", "place/state-wal", "place/state-shm"} | lock
+    assert left == {"place/state", "place/state-wal", "place/state-shm", "place/state-limits"} | lock
     for name in left:
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600, name
     assert VALUE[0] not in (tmp_path / "place/state-shm").read_bytes()

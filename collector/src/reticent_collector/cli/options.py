@@ -6,7 +6,6 @@ import difflib
 import os
 import shutil
 import socket
-import sqlite3
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
@@ -256,6 +255,8 @@ def opened_store(url: str) -> Iterator[Store]:
 
 def _check_is_store(url: str, path: Path) -> None:
     """Raise `StoreError` for an empty file or a database of another program: opening it would make a store of it."""
+    import sqlite3
+
     from reticent_collector.stores.sqlite import APPLICATION_ID
 
     try:

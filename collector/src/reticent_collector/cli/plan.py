@@ -1,4 +1,4 @@
-"""`reticent plan check`, `diff`, `export` and `certify`: a plan before it ships."""
+"""`reticent plan check`, `diff`, `export`, `types` and `certify`: a plan before it ships."""
 
 from __future__ import annotations
 
@@ -142,6 +142,31 @@ def export(path: Path) -> None:
       reticent plan export examples/plan.toml
     """
     print_json(export_plan(Plan.load(path)))
+
+
+@plan.command(short_help="Write the types of a plan's metrics and labels.")
+@click.argument("path", metavar="PLAN", type=input_file)
+@click.option("--python", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Where the Python stub goes, such as telemetry_types.pyi.")  # fmt: skip
+@click.option("--typescript", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Where the TypeScript declaration goes, such as telemetry.d.ts.")  # fmt: skip
+def types(path: Path, python: Path | None, typescript: Path | None) -> None:
+    """
+    Write the metrics and labels of PLAN as types, so that an editor marks a misspelt one.
+
+    \b
+    Example:
+      reticent plan types examples/plan.toml --python telemetry_types.pyi
+    """
+    from reticent_collector.plans.types import python_types, typescript_types
+
+    if python is None and typescript is None:
+        raise click.UsageError("Expected --python FILE, --typescript FILE or both.")
+    asked = Plan.load(path)
+    for file, text in ((python, python_types), (typescript, typescript_types)):
+        if file is not None:
+            file.write_text(text(asked), encoding="utf-8")
+            click.echo(f"Written to {file}.")
 
 
 @plan.command(short_help="Write a certificate of a plan's figures, and check it with Coq.")

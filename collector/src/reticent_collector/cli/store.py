@@ -1,7 +1,8 @@
-"""`reticent store check|backup|repair|prune|results`, and `reticent keys create|list|revoke` for who may use it."""
+"""`reticent store` checks, copies, repairs and prunes a store; `reticent keys` says who may use it."""
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import closing
 from datetime import UTC, datetime
@@ -27,6 +28,8 @@ from reticent_collector.cli.output import (
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from reticent_collector.stores import Store
+
 
 def _days(text: str) -> int:
     """
@@ -41,9 +44,50 @@ def _days(text: str) -> int:
     return int(number)
 
 
-@click.group(cls=VerbGroup, short_help="Check, back up, repair or prune a store.")
+@click.group(cls=VerbGroup, short_help="Check, back up, copy, repair or prune a store.")
 def store() -> None:
-    """Check, back up, repair or prune a store, or write its table of results."""
+    """Check, back up, copy, repair or prune a store, or write its table of results."""
+
+
+def _note(opened: Store, action: str, about: str) -> None:
+    """Enter what this command does in the log of administrators."""
+    from reticent_collector.stores import AdminAction
+
+    try:
+        import pwd
+
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError):  # not on Windows, and not every user of a container has a name
+        user = str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+    opened.note(AdminAction(int(time.time()), user, action, about))
+
+
+@store.command(short_help="Show what administrators did to a store.")
+@store_option
+@as_json
+def log(store: str, as_json: bool) -> None:
+    """
+    Show what administrators did with commands: keys created and revoked, rounds copied, repaired and pruned.
+
+    An entry has the time, the user of the operating system, and what was done; it is written before the change.
+
+    \b
+    Example:
+      reticent store log --store sqlite:///reticent.db
+    """
+    with opened_store(store) as opened:
+        entries = opened.noted()
+    listed = table(
+        "when",
+        "user",
+        "action",
+        "about",
+        rows=[(date_and_time(entry.at), *entry[1:]) for entry in entries],
+        words=(1, 2, 3),
+    )
+    show(
+        as_json, {"actions": [entry._asdict() for entry in entries]}, listed if entries else "No entries yet."
+    )
 
 
 @store.command(short_help="Check a store for damage and contradictions.")
@@ -95,6 +139,52 @@ def backup(path: Path, store: str, as_json: bool) -> None:
     show(as_json, {"file": str(path)}, f"Copied to {path}.")
 
 
+@store.command(short_help="Copy the history of a store into another one.")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option("--open", "unsealed", is_flag=True,
+              help="Reports of open rounds too, while no collector uses either store.")  # fmt: skip
+@quiet
+@as_json
+def copy(source: str, target: str, unsealed: bool, quiet: bool, as_json: bool) -> None:
+    """
+    Copy the plans, keys, sealed rounds and results of the store FROM into the store TO, which is made if there is none.
+
+    FROM is not changed. Every round is compared in both stores. A copy that was interrupted goes on when it is
+    started again. Sealed rounds can be copied while collectors run. To move a collector: copy, stop it, copy again
+    with --open, and start it with the new store.
+
+    \b
+    Example:
+      reticent store copy sqlite:///reticent.db lake:///telemetry
+
+    Exit code 3 when something could not be copied.
+    """
+    from dataclasses import asdict
+
+    from reticent_collector.stores import copy_store, open_store
+
+    with closing(open_store(source, readonly=True)) as here, closing(open_store(target)) as there:
+        if here.url == there.url:
+            raise click.UsageError("FROM and TO are one store.")
+        _note(there, "copied", f"from {here.url}")
+        with progress("Copying rounds", quiet) as tell:
+            copied = copy_store(here, there, unsealed=unsealed, progress=tell)
+        answer = {"from": here.url, "to": there.url, **asdict(copied)}
+    lines = [
+        f"{counted(copied.plans, 'plan')}, {counted(copied.keys, 'key')}, {counted(copied.rounds, 'round')} and"
+        f" {counted(copied.periods, 'period')} of results copied.",
+        f"{counted(copied.rounds + copied.same, 'round')} with {counted(copied.reports, 'report')} compared.",
+    ]
+    if copied.open_rounds:
+        lines.append(f"Reports of {counted(copied.open_rounds, 'open round')} copied.")
+    if copied.not_sealed:
+        lines.append(f"Not copied, because not sealed: {counted(copied.not_sealed, 'round')}.")
+    show(as_json, answer, *copied.problems, *lines)
+    if copied.problems:
+        found_problems()
+
+
 confirmed_option = click.option("--yes", is_flag=True, help="Do it; without, it is only shown.")
 
 
@@ -117,6 +207,8 @@ def repair(store: str, plan: str | None, yes: bool, as_json: bool) -> None:
     Exit code 3 when something is left that cannot be repaired, or was only shown.
     """
     with opened_store(store) as opened:
+        if yes:
+            _note(opened, "repaired", plan or "all plans")
         rows = [
             {**info.key._asdict(), **repair._asdict(), "repaired": yes and bool(repair.action)}
             for info in opened.rounds(plan)
@@ -154,14 +246,15 @@ def prune(
     """
     Show which sealed results are old; with --yes, remove them permanently.
 
-    A round that is not sealed stays. A removed round never opens again: a report for it is late. A SQLite file gets
-    smaller, which takes as much free space as the store holds, and collectors wait until it is done.
+    A round that is not sealed stays. A removed round never opens again: a report for it is late. The space goes back
+    to the disk, which takes as much free space as what is left, and until it is done collectors of a SQLite store wait,
+    and seals of a PostgreSQL store.
 
     \b
     Example:
       reticent store prune --store sqlite:///reticent.db --older-than 400d --yes
     """
-    from reticent_collector.stores import SqliteBackend
+    from reticent_collector.stores.sql import SqlBackend
 
     if (before is None) == (older_than is None):
         raise click.UsageError("Give --before DATE or --older-than DAYS.")
@@ -178,8 +271,11 @@ def prune(
             if info.key[:2] in plans and plans[info.key[:2]].round(info.key.round).end <= end
         ]
         sealed = [info for info in old if info.state == "sealed"]
+        if yes and sealed:
+            about = f"{counted(len(sealed), 'round')} that ended by {date_and_time(int(end))} of {plan or 'all plans'}"
+            _note(opened, "pruned", about)
         pruned = [info for info in sealed if opened.prune(info.key)] if yes else []
-        if pruned and isinstance(opened.backend, SqliteBackend):
+        if pruned and isinstance(opened.backend, SqlBackend):
             opened.backend.give_back_space()
         url = opened.url
     rows = [{**info.key._asdict(), "reports": info.reports} for info in sealed]
@@ -228,6 +324,8 @@ def results(store: str, rebuild: bool, quiet: bool, as_json: bool) -> None:
     with opened_store(store) as opened:
         if opened.table is None:
             raise StoreError(f"{opened.url}: keeps no table of results.\n  Hint: reticent export writes one")
+        if rebuild:
+            _note(opened, "results rebuilt", "all plans")
         with progress("Writing periods", quiet) as tell:
             written = write_results(opened, rebuild=rebuild, progress=tell)
         url = opened.url
@@ -257,6 +355,7 @@ def create(store: str, role: str, label: str, as_json: bool) -> None:
 
     text, key = create_key(role, label, int(time.time()))
     with closing(open_store(store)) as opened:
+        _note(opened, "key created", f"{key.id}, {role}{f', {label}' if label else ''}")
         opened.add_key(key)
     show(as_json, {"key": text, "id": key.id, "role": key.role}, text)
     if not as_json:
@@ -305,6 +404,8 @@ def revoke(key_id: str, store: str, as_json: bool) -> None:
       reticent keys revoke 1f2e3d4c --store sqlite:///reticent.db
     """
     with opened_store(store) as opened:
+        if key_id in [key.id for key in list(opened.keys())]:
+            _note(opened, "key revoked", key_id)
         done = opened.revoke_key(key_id, int(time.time()))
     if not done:
         raise ReticentError(f"no key has the id {key_id}.\n  Hint: reticent keys list shows them")

@@ -8,6 +8,8 @@ from reticent import imported_when_used
 from reticent.errors import MissingPackageError, StoreError
 from reticent_collector.stores.backend import (
     ROLES,
+    AdminAction,
+    AdminLog,
     Appended,
     Backend,
     DamagedError,
@@ -17,6 +19,7 @@ from reticent_collector.stores.backend import (
     ResultsTable,
     RoundGoneError,
     RoundInfo,
+    SealedRounds,
     State,
     Steps,
     StoreAwayError,
@@ -25,6 +28,7 @@ from reticent_collector.stores.backend import (
     hash_of,
     matches,
 )
+from reticent_collector.stores.copying import Copied, copy_store
 from reticent_collector.stores.id_set import IdSet
 from reticent_collector.stores.open_round import GroupRange, OpenRound, Seen
 from reticent_collector.stores.records import (
@@ -49,8 +53,11 @@ __all__ = [
     "FEW",
     "MARGIN_SECONDS",
     "ROLES",
+    "AdminAction",
+    "AdminLog",
     "Appended",
     "Backend",
+    "Copied",
     "Count",
     "CountsByTags",
     "DamagedError",
@@ -67,6 +74,7 @@ __all__ = [
     "RoundGoneError",
     "RoundInfo",
     "RoundKey",
+    "SealedRounds",
     "Seen",
     "SqliteBackend",
     "State",
@@ -77,6 +85,7 @@ __all__ = [
     "StoreGoneError",
     "add_counts",
     "batches",
+    "copy_store",
     "create_key",
     "due",
     "folded",

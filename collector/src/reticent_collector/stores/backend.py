@@ -287,6 +287,41 @@ class MetricCounts(Protocol):
         """The counts of one metric in those of the rounds that are sealed; or `DamagedError`."""
 
 
+class AdminAction(NamedTuple):
+    """What an administrator did to a store with a command."""
+
+    at: int  #: unix seconds
+    user: str  #: of the operating system
+    action: str  #: in a word or two, as "key created"
+    about: str  #: to what, without any secret
+
+
+@runtime_checkable
+class AdminLog(Protocol):
+    """A backend that keeps what administrators did; nothing is ever removed from it."""
+
+    def note(self, action: AdminAction) -> None:
+        """Add an entry; durable on return."""
+
+    def noted(self) -> list[AdminAction]:
+        """All entries, the oldest first."""
+
+
+@runtime_checkable
+class SealedRounds(Protocol):
+    """A backend that takes sealed rounds of another store, as `copy_store` does."""
+
+    def pruned(self) -> list[RoundKey]:
+        """The rounds whose counts were removed for ever."""
+
+    def put_sealed(self, key: RoundKey, count: Count | None) -> bool:
+        """
+        Make a round that is sealed with these counts, or pruned without; durable on return.
+
+        False when there is such a round, which is not changed. The results of the periods that it is in are removed.
+        """
+
+
 @runtime_checkable
 class Steps(Protocol):
     """A backend that keeps what readers are shown of open rounds; without it they are shown nothing of them."""

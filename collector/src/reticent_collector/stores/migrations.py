@@ -43,7 +43,15 @@ def _add_columns_of_figures(database: SqlTables, transaction: Transaction) -> No
         transaction.execute(f"CREATE VIEW {view} AS {query}")
 
 
-MIGRATIONS: dict[int, Migration] = {3: _add_columns_of_figures}
+def _add_log_of_administrators(database: SqlTables, transaction: Transaction) -> None:
+    """A table `admin_log`, empty: what was done before is not known."""
+    transaction.execute(
+        "CREATE TABLE admin_log (id TEXT PRIMARY KEY, at TIMESTAMPTZ NOT NULL, user_name TEXT NOT NULL,"
+        " action TEXT NOT NULL, about TEXT NOT NULL)"
+    )
+
+
+MIGRATIONS: dict[int, Migration] = {3: _add_columns_of_figures, 4: _add_log_of_administrators}
 """By the schema number that a step starts from; it ends at the next one. A step never changes once it is released."""
 
 

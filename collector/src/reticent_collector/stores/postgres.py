@@ -72,6 +72,7 @@ class PostgresBackend(SqlBackend):
         super().__init__(
             _without_password(url) + (f"?schema={self._schema}" if self._schema != SCHEMA else "")
         )
+        self._address = url
         self._readonly = readonly
         self._row_lock = "" if readonly else " FOR SHARE"
         self._failed_at = -math.inf
@@ -202,6 +203,16 @@ class PostgresBackend(SqlBackend):
         with self.sealing() as transaction:
             transaction.execute(f"SET LOCAL lock_timeout TO '{_LOCK_MILLISECONDS}ms'")
             transaction.execute(f"DROP TABLE IF EXISTS records_{number}")
+
+    def give_back_space(self) -> None:
+        """Make the tables of counts and results as small as what they hold; appends do not use them and go on."""
+        self._check_writable()
+        with (
+            self._errors("cannot be made smaller: "),
+            closing(_connect(self._address, math.inf)) as connection,
+        ):
+            for table in ("counts", "results", "periods"):
+                _execute(connection, f"VACUUM (FULL, ANALYZE) {self._schema}.{table}")
 
     def numbered_tables(self, transaction: Transaction, name: str) -> set[int]:
         """The numbers of the rounds that have a table `name`_N, or `name`_N_…"""

@@ -237,16 +237,42 @@ class SqlBackend(SqlTables):
             if not changed:
                 return False
             number = changed[0][0]
-            for tags, metric, reports, ones in count.rows():
-                transaction.execute(
-                    "INSERT INTO counts (round_id, metric, tags, reports, ones) VALUES (?, ?, ?, ?, ?)",
-                    *(number, metric, *map(self.as_list, (tags, reports, ones))),
-                )
+            self._put_counts(transaction, number, count)
             transaction.execute("DELETE FROM steps WHERE round_id = ?", number)
             # A process whose clock is ahead may have written the day without this round.
             self.drop_results_of(transaction, key)
         with suppress(StoreError):
             self.drop_records(number)
+        return True
+
+    def _put_counts(self, transaction: Transaction, number: int, count: Count) -> None:
+        for tags, metric, reports, ones in count.rows():
+            transaction.execute(
+                "INSERT INTO counts (round_id, metric, tags, reports, ones) VALUES (?, ?, ?, ?, ?)",
+                *(number, metric, *map(self.as_list, (tags, reports, ones))),
+            )
+
+    def pruned(self) -> list[RoundKey]:
+        """The rounds whose counts were removed for ever."""
+        query = "SELECT plan, version, round FROM rounds WHERE state = 'pruned' ORDER BY plan, version, round"
+        return [RoundKey(*row) for row in self.read(query)]
+
+    def put_sealed(self, key: RoundKey, count: Count | None) -> bool:
+        """Make a round that is sealed with these counts, or pruned without; False when there is such a round."""
+        window = self.layout(key).plan.round(key.round)
+        state = "pruned" if count is None else "sealed"
+        with self.sealing() as transaction:
+            made = transaction.execute(
+                "INSERT INTO rounds (plan, version, round, start_time, end_time, state, reports)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id",
+                *(*key, self.as_time(window.start), self.as_time(window.end)),
+                *(state, 0 if count is None else count.reports),
+            )
+            if not made:
+                return False
+            if count is not None:
+                self._put_counts(transaction, made[0][0], count)
+            self.drop_results_of(transaction, key)
         return True
 
     def sweep(self) -> None:
@@ -297,6 +323,10 @@ class SqlBackend(SqlTables):
             raise damaged(self.url, key, reason) from error
 
     # Upkeep
+
+    @abstractmethod
+    def give_back_space(self) -> None:
+        """Make the store as small as what it holds; it needs as much room again until it is done."""
 
     def verify(self) -> list[str]:
         """The problems of the store, a sentence each; empty when there is none. Changes nothing."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from reticent_collector.columns import COLUMNS, FIGURE
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 OLDEST_SCHEMA = 3  # of version 0.1.0; `reticent_collector.stores.migrations` has the steps from it
 _RESULT_TYPES = {"text": "TEXT", "int64": "INTEGER", "float64": "REAL", "timestamp": "TIME", "json": "JSON"}
 # Columns of results that may be empty; those of a whole figure are so in rows of schema 3.
@@ -57,6 +57,13 @@ CREATE TABLE keys (                -- access keys
     label      TEXT NOT NULL,      -- a note
     created_at TIME NOT NULL,      -- when it was created, UTC
     revoked_at TIME                -- when it was revoked, UTC; empty while it is active
+);
+CREATE TABLE admin_log (           -- what administrators did with commands; nothing is removed
+    id         TEXT PRIMARY KEY,   -- random
+    at         TIME NOT NULL,      -- when, UTC
+    user_name  TEXT NOT NULL,      -- user of the operating system
+    action     TEXT NOT NULL,      -- what, as "key created"
+    about      TEXT NOT NULL       -- to what; never a secret
 );
 CREATE TABLE results (             -- final figures, a row per number, computed from the counts after each seal
 RESULTS

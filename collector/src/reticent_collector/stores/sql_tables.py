@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 from reticent.plan import Plan
 from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, seconds_of, segment_text, time_text
-from reticent_collector.stores.backend import Key, PeriodKey, not_registered, read_plan
+from reticent_collector.stores.backend import AdminAction, Key, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
 from reticent_collector.stores.transactions import SqlRow, Transaction
 
@@ -103,6 +104,21 @@ class SqlTables(ABC):
         update = "UPDATE keys SET revoked_at = COALESCE(revoked_at, ?) WHERE id = ? RETURNING id"
         with self.writing() as transaction:
             return bool(transaction.execute(update, self.as_time(at), key_id))
+
+    # What administrators did
+
+    def note(self, action: AdminAction) -> None:
+        """Add an entry to the log of administrators; durable on return."""
+        with self.sealing() as transaction:
+            transaction.execute(
+                "INSERT INTO admin_log (id, at, user_name, action, about) VALUES (?, ?, ?, ?, ?)",
+                *(secrets.token_hex(16), self.as_time(action.at), *action[1:]),
+            )
+
+    def noted(self) -> list[AdminAction]:
+        """All entries of the log of administrators, the oldest first."""
+        rows = self.read("SELECT at, user_name, action, about FROM admin_log ORDER BY at, id")
+        return [AdminAction(seconds_of(at), *rest) for at, *rest in rows]
 
     # The table of results
 

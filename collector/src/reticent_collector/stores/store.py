@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent_collector.stores.backend import (
+    AdminAction,
+    AdminLog,
     Appended,
     Backend,
     DamagedError,
@@ -105,6 +107,17 @@ class Store:
     def revoke_key(self, key_id: str, at: int) -> bool:
         """Revoke a key at a unix time; False when no key has this id. The first time stays."""
         return self.backend.revoke_key(key_id, at)
+
+    # What administrators did
+
+    def note(self, action: AdminAction) -> None:
+        """Add an entry to the log of administrators, where the backend keeps one; durable on return."""
+        if isinstance(self.backend, AdminLog):
+            self.backend.note(action)
+
+    def noted(self) -> list[AdminAction]:
+        """What administrators did with commands, the oldest first."""
+        return self.backend.noted() if isinstance(self.backend, AdminLog) else []
 
     # Records
 

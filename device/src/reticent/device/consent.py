@@ -76,13 +76,13 @@ def bring_into_force(connection: sqlite3.Connection, consent: Consent, current_r
     """
     Make this consent hold from now on, unless it does already.
 
-    A round that has begun is not answered any more, except under local: it is not wholly under one consent.
+    A round that has begun is not answered any more, except from granted to local: it is not wholly under one consent.
     """
     before = read(connection).in_force
     if before == consent:
         return
     connection.execute("UPDATE consent SET in_force = ?", (consent,))
-    if consent == "local":
+    if consent == "local" and before == "granted":
         # Waiting reports are never sent, and still shown. What may have left the device already is given up.
         connection.execute("UPDATE reports SET state = 'local' WHERE state = 'waiting' AND told = 0")
         connection.execute("UPDATE reports SET state = 'expired' WHERE state = 'waiting'")
@@ -107,16 +107,20 @@ def _wipe(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM past WHERE told = 0")
     connection.execute("DELETE FROM totals")
     connection.execute("DELETE FROM notes")
+    connection.execute("DELETE FROM presence")
     connection.execute("DELETE FROM attempts")
     connection.execute("DELETE FROM pauses WHERE through_round IS NOT NULL")  # `silent_through` covers them
     [(has_told,)] = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM reports WHERE told = 1) OR EXISTS (SELECT 1 FROM past WHERE told > 0)"
+        " OR EXISTS (SELECT 1 FROM ledger WHERE lost = 1)"
     )
     if not has_told:
-        connection.execute("DELETE FROM ledger WHERE lost = 0")
+        # With another secret: a later yes begins as on a new file.
+        connection.execute("DELETE FROM ledger")
         connection.execute("DELETE FROM plans")
-        connection.execute("UPDATE device SET enrolled_from = NULL, changed_in = NULL")
-        ledger.begin_epoch(connection, device_row(connection).silent_through, "wiped, with nothing sent")
+        connection.execute("DELETE FROM epochs")
+        connection.execute("UPDATE device SET enrolled_from = NULL, changed_in = NULL, epoch = -1")
+        ledger.begin_epoch(connection, device_row(connection).silent_through, "enrolled")
     ledger.seal(connection)
 
 

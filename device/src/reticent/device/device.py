@@ -461,6 +461,8 @@ class Device(Hosted):
             self._started = False
             self._sender.stop()
             if not self._closed:
+                if self._engine is not None:
+                    self._engine.note_presence()
                 self._closed = True
                 done = self.save(LONGEST_CLOSE)
                 if not done:

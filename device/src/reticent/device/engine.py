@@ -14,9 +14,9 @@ from reticent.device.clamp import Value, taken
 from reticent.device.consent import LONGEST_SEND, records
 from reticent.device.faults import Faults
 from reticent.device.plans import HeldPlans
-from reticent.device.quarantine import Identity
+from reticent.device.quarantine import Identity, write_limits
 from reticent.device.receipt import Receipt, Status, read_receipt
-from reticent.device.schema import device_row
+from reticent.device.schema import DeviceRow, device_row
 from reticent.device.statefile import StateFile
 from reticent.device.totals import Mode, Place, TotalChange, merge_changes
 
@@ -38,11 +38,13 @@ class Engine:
         plan, segment = settings.plan, settings.segment
         self.plans = HeldPlans(settings)
         self._segment = segment
+        self._path = settings.state
         self._clock = settings.clock
         self._faults = faults
         self._pending: Backlog[Place, TotalChange] = Backlog(merge_changes)
         self.round_seconds = plan.round_seconds if plan else 0
-        self.silenced_by: tuple[str, ...] = ()
+        self.silenced_by: tuple[str, ...] = settings.policy.silenced_by() if plan else ()
+        self._on_since: int | None = None  # the round since which this program is known to run
         self._default = settings.default_consent
         self.consent: Consent = "unset"  # what is in force, as this process last saw it
         self._choice: str | None = None  # what the person chose, and whether they paused it, for
@@ -62,9 +64,9 @@ class Engine:
         return RoundsToAnswer(self.plans, self._segment, self._clock, self._faults)
 
     def _identity(self) -> Identity:
-        name, most = self.plans.plan.name if self.plans.plan else "", self.plans.policy.max_lifetime
-        held = inf if most is None else most
-        return Identity(name, self.round_seconds, self.current_round, held, self._choice, self._paused)
+        name = self.plans.plan.name if self.plans.plan else ""
+        now = floor(self._clock())
+        return Identity(name, self.round_seconds, self.current_round, now, self._choice, self._paused)
 
     @property
     def current_round(self) -> int:
@@ -125,7 +127,7 @@ class Engine:
     def write_pending(self, patience: float) -> None:
         """Bring what waits in memory into the file, what went wrong too."""
         if self._pending or self._faults:
-            with self._writing(patience, durable=False):
+            with self._writing(patience, durable=False, is_call=False):
                 pass
 
     def values(self, round_number: int) -> dict[str, Value]:
@@ -145,9 +147,12 @@ class Engine:
             me = device_row(connection)
             if self.consent != "granted" or plans.is_paused(connection):
                 return None
-            absent = me.enrolled_from is None or number < me.enrolled_from
-            if round_number is None and absent and not outbox.answered(connection, number, number):
-                return None
+            is_absent = me.enrolled_from is None or number < me.enrolled_from
+            if not outbox.answered(connection, number, number):
+                if is_absent and round_number is None:
+                    return None
+                if not is_absent and not self._rounds.is_due(connection, me, number, self._clock()):
+                    return None
             return self._rounds.answer(connection, me, number, told=True)
 
     def answer_due(self) -> None:
@@ -164,8 +169,8 @@ class Engine:
             [(is_stale,)] = connection.execute(expired, (now,))
             [(oldest,)] = connection.execute("SELECT min(round) FROM totals")
             is_left = oldest is not None and oldest <= self._rounds.last_closed(connection, me, now)
-            is_free = plans.has_sampled(connection) and ledger.free_from(connection) <= now
-            if not (is_stale or is_left or is_free or self._rounds.due(connection, me, now)):
+            is_known = not self._presence_to_note(connection)
+            if is_known and not (is_stale or is_left or self._rounds.due(connection, me, now)):
                 return
         with self._writing() as connection:
             me, now = device_row(connection), self._clock()
@@ -195,19 +200,65 @@ class Engine:
             self._faults.add(note)
         waiting = outbox.waiting(connection, me.plan)
         self._faults.add("report-damaged", sum(not kept.intact for kept in waiting))
+        policy = self.plans.policy
         if self.plans.plan is not None:
             self._keep_rules(connection, self.silenced_by)
+            lifetime = inf if policy.max_lifetime is None else policy.max_lifetime
+            year = inf if policy.max_year is None else policy.max_year
+            ledger.raise_limits(connection, lifetime, year, sampled=False)
+        self._on_since = None
         self.consent = self._bring_into_force(connection)
         self._take_up(connection)
+        self._note_presence(connection)
+
+    def _presence_to_note(self, connection: sqlite3.Connection) -> tuple[int, int] | None:
+        """The rounds in which this program has run since the last call, unless the file knows of them."""
+        if self.plans.plan is None or not records(self.consent) or plans.latest(connection) is None:
+            return None
+        current = self.current_round
+        first = current if self._on_since is None else min(self._on_since, current)
+        is_known = plans.was_present(connection, first, current) and self._on_since == current
+        return None if is_known else (first, current)
+
+    def _note_presence(self, connection: sqlite3.Connection) -> None:
+        """
+        The program runs now. Every call does this, and a recorded value never does.
+
+        So presence depends on when the program ran, never on what it measured; windows are held here and nowhere else.
+        """
+        rounds = self._presence_to_note(connection)
+        if rounds is None:
+            return
+        self._on_since = rounds[1]
+        plans.note_presence(connection, *rounds)
+        plan = self.plans.newest
+        is_active = self.plans.answers and plan is not None and not plan.has_expired(self._clock())
+        if plans.is_paused(connection):
+            return
+        if not is_active:
+            plans.mark_silent(connection, *rounds)
+        elif plans.has_sampled(connection):
+            self._rounds.hold_windows(connection)
 
     def _take_up(self, connection: sqlite3.Connection) -> None:
-        """Hold the plan, if there is consent to what it asks."""
-        self.plans.refresh(connection, considers=records(self.consent))
+        """Hold the plan, if there is consent to what it asks; under a rule nothing is begun."""
+        begins = not self.silenced_by or plans.latest(connection) is not None
+        self.plans.refresh(connection, considers=records(self.consent) and begins)
+        if self.plans.plan is not None:
+            write_limits(self._path, ledger.limits(connection))
         if self.plans.asks_more:
             consent.enter(connection, "unset", self._clock(), None)
             self.consent = self._bring_into_force(connection)
 
     # The person's choice
+
+    def note_presence(self) -> None:
+        """The program ends: it ran until now."""
+        with self.state.view() as connection:
+            rounds = self._presence_to_note(connection)
+        if rounds is not None:
+            with self._writing(0.25, durable=False):
+                pass
 
     def set_consent(self, choice: Consent) -> bool:
         """Enter the person's choice; False where a report that is being sent is not through in time."""
@@ -216,7 +267,11 @@ class Engine:
             return False  # there is nothing to agree to
         with self._writing() as connection:
             consent.enter(connection, choice, self._clock(), plan)
+            before = self.consent
             self._adopt_consent(connection)
+            if self.consent == before:
+                self._take_up(connection)
+            self._note_presence(connection)
         return choice == "granted" or self._wait_until_silent()
 
     def _wait_until_silent(self) -> bool:
@@ -246,6 +301,7 @@ class Engine:
         """Adopt the consent that the file has now."""
         before, self.consent = self.consent, self._bring_into_force(connection)
         if self.consent != before:
+            self._on_since = None
             self._pending = Backlog(merge_changes)  # what waits was recorded under another consent
             self._take_up(connection)
 
@@ -269,7 +325,8 @@ class Engine:
         if silenced_by != self.silenced_by:
             with self._writing() as connection:
                 self._keep_rules(connection, silenced_by)
-            self.silenced_by = silenced_by
+                self.silenced_by = silenced_by
+                self._take_up(connection)
 
     def _keep_rules(self, connection: sqlite3.Connection, silenced_by: tuple[str, ...]) -> None:
         current = self.current_round
@@ -287,8 +344,11 @@ class Engine:
             connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current,))
             ledger.begin_epoch(connection, current, "forgotten")
             connection.execute("DELETE FROM totals")
+            connection.execute("DELETE FROM presence")
+            self._on_since = None
             consent.drop_waiting(connection)
             self._take_up(connection)
+            self._note_presence(connection)
         return self._wait_until_silent()
 
     # Accounts
@@ -341,22 +401,39 @@ class Engine:
                 last_attempt=attempts[last_outcome][1] if last_outcome else None,
                 last_outcome=last_outcome,
                 next_try=outbox.next_time(connection),
+                next_answer=self._next_answer(connection, me, silenced_by),
             )
+
+    def _next_answer(
+        self, connection: sqlite3.Connection, me: DeviceRow, silenced_by: tuple[str, ...]
+    ) -> int | None:
+        plan = self.plans.newest
+        is_silent = silenced_by or plans.is_paused(connection) or not self.plans.answers
+        if plan is None or is_silent or not records(self.consent) or plan.has_expired(self._clock()):
+            return None
+        return self._rounds.next_answer(connection, me, self._clock())
 
     def _after_fork(self) -> None:
         """Pending values are the parent's to write."""
         self._pending = Backlog(merge_changes)
 
     @contextmanager
-    def _writing(self, patience: float = 2.0, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """A transaction that also writes pending values and faults; if durable, what it deletes leaves the log too."""
+    def _writing(
+        self, patience: float = 2.0, *, durable: bool = True, is_call: bool = True
+    ) -> Iterator[sqlite3.Connection]:
+        """
+        A transaction that also writes pending values and faults; if durable, what it deletes leaves the log too.
+
+        `is_call`: not only values are written, so the program is present.
+        """
         with self.state.transaction(
             durable=durable, patience=patience, committed=self._drop_written
         ) as connection:
             self._adopt_consent(connection)
+            if is_call:
+                self._note_presence(connection)
             changes = self._pending.take()
             if plans.has_sampled(connection):
-                self._rounds.hold_windows(connection)
                 changes = self._rounds.wanted(connection, changes)
             late = totals.write(connection, changes)
             self._faults.write(connection, late)

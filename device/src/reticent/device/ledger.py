@@ -10,18 +10,20 @@ for life, which is a figure of the plan, is what the policy limits. The loss so 
 stays on the device, and no decision that shows outside is based on it.
 
 Sampled answers are counted by windows: one timeline per state file, at most one report in each. A window is held
-from the first moment that the device is up in it, or up while its report can still be sent. Windows held never
-overlap, whatever versions of the plan ask for: each begins when the one before has ended, or later. Holding
-depends on times, plans and limits, never on a value.
+from the first call in it, or while its report can still be sent. Windows held never overlap, whatever versions of the
+plan ask for: each begins when the one before has ended, or later. Holding depends on times, plans and limits, never on
+a value: a recorded value holds none.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
+from reticent.device.policy import YEAR
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.schema import device_row
 from reticent.frozen import frozen
@@ -70,10 +72,53 @@ def holds(connection: sqlite3.Connection, plan: Plan, epoch: int | None = None) 
     }
 
 
-def count_lost(connection: sqlite3.Connection, epoch: int, held: float) -> None:
-    """Enter a lost file: its losses are unknown, so all it held is counted."""
-    connection.execute("INSERT INTO ledger VALUES ('', x'', ?, '[]', ?, ?, 1)", (epoch, held, held))
+def count_lost(connection: sqlite3.Connection, epoch: int, limits: Limits, now: int) -> None:
+    """
+    Enter a lost file: its losses are unknown, so the largest limits that were ever in force are counted.
+
+    Where answers were sampled there is no bound: windows of earlier years are not known any more.
+    """
+    loss = inf if limits.sampled else limits.max_lifetime
+    connection.execute(
+        "INSERT INTO ledger VALUES ('', x'', ?, '[]', ?, ?, 1)", (epoch, loss, limits.max_lifetime)
+    )
+    connection.execute("UPDATE limits SET lost_year = ?, lost_at = ?", (limits.max_year, now))
     seal(connection)
+
+
+@frozen()
+class Limits:
+    """The largest limits that were ever in force for a file, and whether its answers were ever sampled."""
+
+    max_lifetime: float
+    max_year: float
+    sampled: bool
+
+
+def limits(connection: sqlite3.Connection) -> Limits:
+    """What a file can have told at most, should it be lost."""
+    lifetime, year, sampled = connection.execute(
+        "SELECT max_lifetime, max_year, sampled FROM limits"
+    ).fetchone()
+    return Limits(lifetime, year, bool(sampled))
+
+
+def raise_limits(
+    connection: sqlite3.Connection, max_lifetime: float, max_year: float, *, sampled: bool
+) -> bool:
+    """Enter limits that are in force now; returns whether one is larger than ever."""
+    before = limits(connection)
+    after = Limits(
+        max(before.max_lifetime, max_lifetime),
+        max(before.max_year, max_year),
+        sampled or before.sampled,
+    )
+    if after != before:
+        connection.execute(
+            "UPDATE limits SET max_lifetime = ?, max_year = ?, sampled = ?",
+            (float(after.max_lifetime), float(after.max_year), after.sampled),
+        )
+    return after != before
 
 
 def visit(connection: sqlite3.Connection, plan: Plan, epoch: int, visited: Mapping[str, int]) -> None:
@@ -93,16 +138,13 @@ def visit(connection: sqlite3.Connection, plan: Plan, epoch: int, visited: Mappi
             )
 
 
-def lifetime(
-    connection: sqlite3.Connection, plan: Plan | None = None, epoch: int = 0, window: float = 0.0
-) -> float:
-    """The loss for life of everything held, windows included; with a plan or a window's loss, as if held too."""
+def lifetime(connection: sqlite3.Connection, plan: Plan | None = None, epoch: int = 0) -> float:
+    """The loss for life of all remembered answers held, and of a lost file; with a plan, as if held too."""
     from reticent.privacy import compose
 
     rows = connection.execute("SELECT metric, digest, epoch, lifetime FROM ledger")
     held = {(metric, bytes(digest), number): loss for metric, digest, number, loss in rows}
-    of_windows = [loss for (loss,) in connection.execute("SELECT loss FROM windows ORDER BY start")]
-    return compose([*({**_asked(plan, epoch), **held} if plan else held).values(), *of_windows, window])
+    return compose(({**_asked(plan, epoch), **held} if plan else held).values())
 
 
 def _asked(plan: Plan, epoch: int) -> dict[tuple[str, bytes, int], float]:
@@ -140,7 +182,7 @@ def entries(connection: sqlite3.Connection) -> list[Entry]:
         " ORDER BY epoch, metric, digest"
     )
     return [
-        Entry(metric, bytes(digest), epoch, len(json.loads(classes)), loss, lifetime, bool(lost))
+        Entry(metric, bytes(digest), epoch, len(json.loads(classes)), loss, max(loss, lifetime), bool(lost))
         for metric, digest, epoch, classes, loss, lifetime, lost in rows
     ]
 
@@ -169,10 +211,24 @@ def windows(connection: sqlite3.Connection) -> list[HeldWindow]:
     return [HeldWindow(*row) for row in rows]
 
 
-def free_from(connection: sqlite3.Connection) -> int:
+def free_from(held: Sequence[HeldWindow]) -> int:
     """When the latest window held ends, unix seconds: none that begins earlier is held any more."""
-    [(end,)] = connection.execute("SELECT coalesce(max(ends), 0) FROM windows")
-    return int(end)
+    return held[-1].end if held else 0
+
+
+def has_room(
+    connection: sqlite3.Connection, held: Sequence[HeldWindow], start: int, loss: float, most: float | None
+) -> bool:
+    """Whether a window and those that ended in the 365 days before its start, a lost file too, stay within a limit."""
+    from reticent.privacy import compose
+
+    if most is None:
+        return True
+    before = [window.loss for window in held if window.end > start - YEAR]
+    [(year, at)] = connection.execute("SELECT lost_year, lost_at FROM limits")
+    if at is not None and at > start - YEAR:
+        before.append(year)
+    return compose([*before, loss]) <= most
 
 
 def answer_in(connection: sqlite3.Connection, window: Window, round_number: int, loss: float) -> None:
@@ -187,4 +243,3 @@ def answer_in(connection: sqlite3.Connection, window: Window, round_number: int,
     )
     if entered.rowcount != 1:
         raise RuntimeError("a window has one report")
-    seal(connection)

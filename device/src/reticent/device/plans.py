@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     """The top of a metric's range, up to which a whole number is taken as it is (-1: none is), and the metric."""
 
 
+MOST_SPELLS = (
+    400  # spans of neighbouring rounds in which the program ran; a collector takes none that is older
+)
+
 Layout = tuple[tuple[str, int, str], ...]
 """Each metric's name, its answer bits and the digest of its privacy parameters (hex), in plan order."""
 
@@ -89,7 +93,8 @@ def _one(connection: sqlite3.Connection, clause: str, *parameters: object) -> He
     return HeldPlan(*row) if row else None
 
 
-ASKED = "asked"  # the reason of a pause that the person asked for; others are rules of the policy
+ASKED = "asked"  # the reason of a pause that the person asked for
+SILENT = "silent"  # of rounds in which the plan was refused or had expired; all other reasons are rules of the policy
 
 
 def pause(connection: sqlite3.Connection, current_round: int, reason: str) -> None:
@@ -120,19 +125,66 @@ def is_paused(connection: sqlite3.Connection, reason: str | None = None) -> bool
 def silenced_by(connection: sqlite3.Connection) -> tuple[str, ...]:
     """The rules of the policy for which a pause lasts."""
     rows = connection.execute(
-        "SELECT reason FROM pauses WHERE through_round IS NULL AND reason != ? ORDER BY reason", (ASKED,)
+        "SELECT reason FROM pauses WHERE through_round IS NULL AND reason NOT IN ('asked', 'silent') ORDER BY reason"
     )
     return tuple(reason for (reason,) in rows)
 
 
-def is_paused_in(connection: sqlite3.Connection, first: int, last: int, other_than: str = "") -> bool:
-    """Whether a pause overlaps one of several rounds, for any reason but `other_than`."""
+def is_paused_in(connection: sqlite3.Connection, first: int, last: int, *, by_rule: bool = False) -> bool:
+    """Whether a pause overlaps one of several rounds, for any reason or by a rule of the policy."""
+    others = "AND reason NOT IN ('asked', 'silent')" if by_rule else ""
     [(overlaps,)] = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM pauses WHERE from_round <= ? AND reason != ?"
+        f"SELECT EXISTS (SELECT 1 FROM pauses WHERE from_round <= ? {others}"  # noqa: S608
         " AND (through_round IS NULL OR through_round >= ?))",
-        (last, other_than, first),
+        (last, first),
     )
     return bool(overlaps)
+
+
+def mark_silent(connection: sqlite3.Connection, first: int, last: int) -> None:
+    """No values were recorded in these rounds, so they have no answer."""
+    extended = connection.execute(
+        "UPDATE pauses SET through_round = max(through_round, ?)"
+        " WHERE reason = 'silent' AND from_round <= ? AND through_round >= ?",
+        (last, first, first - 1),
+    )
+    if not extended.rowcount:
+        connection.execute("INSERT OR REPLACE INTO pauses VALUES (?, 'silent', ?)", (first, last))
+
+
+# Presence: when the program ran, never what it measured
+
+
+def note_presence(connection: sqlite3.Connection, first: int, last: int) -> None:
+    """Enter rounds in which the program ran, joined with their neighbours."""
+    near = "first_round <= ? AND last_round >= ?"
+    bounds = (last + 1, first - 1)
+    find = f"SELECT min(first_round), max(last_round) FROM presence WHERE {near}"  # noqa: S608
+    [(begin, end)] = connection.execute(find, bounds)
+    begin = first if begin is None else min(begin, first)
+    end = last if end is None else max(end, last)
+    connection.execute(f"DELETE FROM presence WHERE {near}", bounds)  # noqa: S608
+    connection.execute("INSERT INTO presence VALUES (?, ?)", (begin, end))
+    connection.execute(
+        "DELETE FROM presence WHERE first_round NOT IN"
+        " (SELECT first_round FROM presence ORDER BY first_round DESC LIMIT ?)",
+        (MOST_SPELLS,),
+    )
+
+
+def was_present(connection: sqlite3.Connection, first: int, last: int) -> bool:
+    """Whether the file knows that the program ran in all of these rounds."""
+    sql = "SELECT EXISTS (SELECT 1 FROM presence WHERE first_round <= ? AND last_round >= ?)"
+    [(known,)] = connection.execute(sql, (first, last))
+    return bool(known)
+
+
+def last_presence(connection: sqlite3.Connection, number: int) -> int | None:
+    """The last round up to this one in which the program ran."""
+    [(last,)] = connection.execute(
+        "SELECT max(min(last_round, ?)) FROM presence WHERE first_round <= ?", (number, number)
+    )
+    return None if last is None else int(last)
 
 
 class HeldPlans:
@@ -202,10 +254,7 @@ class HeldPlans:
         if plan is None:
             return [f"version {newest.version}, which this device holds, cannot be read any more"]
         is_counted = ledger.holds(connection, plan, me.epoch)  # not so after `forget`
-        window = 0.0
-        if plan.answers.sampled and ledger.free_from(connection) <= self._clock():
-            window = newest.round_loss  # there must be room for the next one
-        lifetime = ledger.lifetime(connection, None if is_counted else plan, me.epoch, window)
+        lifetime = ledger.lifetime(connection, None if is_counted else plan, me.epoch)
         problems = self.policy.problems(plan, newest.round_loss, lifetime)
         if not problems and not is_counted and self._check_agreement(connection, plan, me.epoch):
             ledger.hold(connection, plan, me.epoch)
@@ -219,14 +268,13 @@ class HeldPlans:
     def _take_over(self, connection: sqlite3.Connection, me: DeviceRow, plan: Plan) -> list[str]:
         """Hold a version that was not held before; returns why not."""
         first, round_loss = floor(self._clock() / me.round_seconds) + 1, plan.round_loss
-        window = round_loss if plan.answers.sampled else 0.0
-        lifetime = ledger.lifetime(connection, plan, me.epoch, window)
+        lifetime = ledger.lifetime(connection, plan, me.epoch)
         newest = latest(connection)
         if newest is not None and (newest.window or plan.answers.window):
             # Another way of answering waits for the end of the window: windows never overlap.
             first = max(first, newest.from_round)
             if newest.window != plan.answers.window:
-                first = max(first, -(-ledger.free_from(connection) // me.round_seconds))
+                first = max(first, -(-ledger.free_from(ledger.windows(connection)) // me.round_seconds))
         asks_new = not ledger.holds(connection, plan)  # in no version and no epoch so far
         since = first - me.changed_in if asks_new and me.changed_in is not None else None
         problems = self.policy.problems(plan, round_loss, lifetime, since)
@@ -239,6 +287,8 @@ class HeldPlans:
                 (plan.version, plan.fingerprint, first, plan.answers.window, round_loss, text, plan.text),
             )
             connection.execute("UPDATE device SET enrolled_from = coalesce(enrolled_from, ?)", (first,))
+            if plan.answers.sampled:
+                ledger.raise_limits(connection, 0.0, 0.0, sampled=True)
             if asks_new:
                 connection.execute("UPDATE device SET changed_in = ?", (first,))
             ledger.hold(connection, plan, me.epoch)

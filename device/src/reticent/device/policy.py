@@ -11,10 +11,14 @@ from reticent.errors import ParameterError
 from reticent.frozen import frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
 
     from reticent.plan import Plan
 
+
+DAY = 86_400
+YEAR = 365 * DAY
 
 RULES = {"do_not_track": "DO_NOT_TRACK", "silent_in_ci": "CI", "silent_in_containers": "container"}
 """The rules of a policy about the environment, each with the name of what silences the device."""
@@ -57,30 +61,33 @@ class Policy:
     None lifts a limit, False lifts a rule.
 
     The defaults suit a plan of a few metrics with ε = 1 and flip = 0.2, with room for one complete set of new
-    answers later. Whatever plans come, all reports from one state file together shift the odds between
-    two devices with the same rounded pattern by at most e^max_lifetime, and one report those between any two
-    values by at most e^max_round. A host raises a limit by its name.
+    answers later. Whatever plans come, all remembered answers from one state file together shift the odds between
+    two devices with the same rounded pattern by at most e^max_lifetime, the sampled answers of any 365 days those
+    between any two histories by at most e^max_year, and one report those between any two values by at most
+    e^max_window. A host raises a limit by its name.
 
     Limits are held against figures of the plans, never against the loss so far: a device that falls
     silent once its values have used up a budget tells by its silence.
 
     >>> Policy(max_lifetime=40)  # doctest: +ELLIPSIS
-    Policy(max_epsilon=2, max_round=3, max_lifetime=40, shortest_round=3600, shortest_window=604800, ...)
+    Policy(max_epsilon=2, max_window=3, max_lifetime=40, max_year=54, shortest_round=3600, ...)
     """
 
     max_epsilon: float | None = 2  #: Largest ε of one metric
-    max_round: float | None = 3  #: Largest loss of one round, of the whole plan
+    max_window: float | None = 3  #: Largest loss of one report, of the whole plan: of a round, or of a window
     max_lifetime: float | None = 12
     """
-    Largest loss for the life of the state file.
+    Largest loss of remembered answers for the life of the state file.
 
     The sum of the losses for life of every metric under every set of privacy parameters, in all versions held
-    and in all epochs, lost files included; and of the losses of all windows held, where answers are sampled: a
-    year of weekly windows at ε = 1 is 54.
+    and in all epochs, lost files included.
     """
+    max_year: float | None = 54
+    """Largest loss of the windows of sampled answers in any 365 days: 54 weekly windows of ε = 1 touch them."""
     shortest_round: float | None = 3600  #: Shortest round, s: more rounds show changes better
     shortest_window: float | None = 604_800  #: Shortest window, s: each one loses as much as one round
-    fewest_rounds: int | None = 28  #: Fewest rounds between plans that ask for new remembered answers
+    fewest_rounds: int | None = 28
+    """Fewest rounds between plans that ask for new remembered answers, or days where these are shorter."""
     least_flip: float | None = 0.1  #: Smallest flip of a remembered metric: flips hide a change
 
     do_not_track: bool = True  #: Stay silent where the person has set DO_NOT_TRACK
@@ -163,9 +170,28 @@ class Policy:
         if plan.answers.sampled:
             length = plan.answers.window * plan.round_seconds
             below("shortest_window", length, f"answers.window is {length} s")
-        above("max_round", round_loss, "one round of the plan loses {}")
-        above("max_lifetime", lifetime, "with this plan the state file can lose {} for life")
-        if rounds_since_change is not None:
-            asks = f"asks for new remembered answers {rounds_since_change} rounds after the last change"
-            below("fewest_rounds", rounds_since_change, asks)
+            self._check_year(plan, round_loss, above)
+        else:
+            above("max_lifetime", lifetime, "with this plan the state file can lose {} for life")
+        above(
+            "max_window",
+            round_loss,
+            f"one {'window' if plan.answers.sampled else 'round'} of the plan loses {{}}",
+        )
+        if rounds_since_change is not None and self.fewest_rounds is not None:
+            fewest = min(self.fewest_rounds, self.fewest_rounds * DAY / plan.round_seconds)
+            if rounds_since_change < fewest:
+                problems.append(
+                    f"asks for new remembered answers {rounds_since_change} rounds after the last change; "
+                    f"the policy wants at least {fewest:g} (fewest_rounds)"
+                )
         return problems
+
+    def _check_year(self, plan: Plan, loss: float, above: Callable[[str, float, str], None]) -> None:
+        """However a year begins, so many windows touch it."""
+        if self.max_year is None:
+            return
+        from reticent.privacy import compose
+
+        touched = -(-(YEAR - 1) // (plan.answers.window * plan.round_seconds)) + 1
+        above("max_year", compose([loss] * touched), f"the {touched} windows in a year lose {{}}")

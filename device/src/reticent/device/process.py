@@ -8,14 +8,13 @@ import sys
 import time
 from _thread import start_new_thread
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
 from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from reticent.device.faults import Faults, kind_of
 from reticent.errors import ParameterError, StateError
-from reticent.frozen import frozen, replace
+from reticent.frozen import frozen
 
 if TYPE_CHECKING:
     from reticent.device.consent import Consent
@@ -190,11 +189,8 @@ class Hosted:
         self._started = False
         self._closed = False
         self._start_over()
-        silenced_by = settings.policy.silenced_by()
-        if settings.plan is None or not silenced_by:
-            self._find_engine(makes=settings.default_consent in ("granted", "local"))
-        else:
-            _tell_rules(settings, silenced_by)
+        is_free = settings.plan is None or not settings.policy.silenced_by()
+        self._find_engine(makes=is_free and settings.default_consent in ("granted", "local"))
 
     def _find_engine(self, *, makes: bool) -> Engine | None:
         """The engine. Without consent there is none, and no file, until a file exists or is to be made."""
@@ -215,7 +211,7 @@ class Hosted:
         if self._closed:
             return
         engine = self._engine
-        if engine is None and not self._settings.policy.silenced_by():
+        if engine is None:
             engine = self._find_engine(makes=False)
         if engine is not None:
             engine.refresh_consent()
@@ -322,15 +318,3 @@ def absolute(state: str | os.PathLike[str]) -> str:
         raise ParameterError("state", "the path of a file", type(state).__name__) from None
     except OSError:
         raise StateError(f"{path}: the current folder is gone; give an absolute path.") from None
-
-
-def _tell_rules(settings: Settings, rules: tuple[str, ...]) -> None:
-    """Enter the rules that silence the device, in a state file that exists and can be used."""
-    from reticent.device.engine import Engine
-
-    if os.path.exists(settings.state):
-        with suppress(Exception):
-            as_it_is = replace(settings, plan=None, segment={}, default_consent=None, ask_again=True)
-            engine = Engine(as_it_is, Faults())
-            with closing(engine.state):
-                engine.keep_rules(rules)

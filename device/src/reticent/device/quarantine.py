@@ -5,9 +5,9 @@ A new secret is a new set of remembered answers, which costs privacy again. So n
 a quarantined file stays beside the new one as `.quarantined-N`, where N is the number of the epoch that
 replaced it, and is counted for as long as it is there.
 
-What the broken file held is entered in the ledger of the new one, in the same moment that this one appears.
-The sum stands in one row of the broken file with a checksum of its own. Where that row can be read and the
-checksum fits, the sum is exact; else everything is counted that the policy allowed.
+What the broken file may have told is entered in the ledger of the new one, in the same moment that this one appears:
+the largest limits that were ever in force. They are kept a second time beside the file, for the day on which it is
+damaged. Where that copy is gone too, there is no bound.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ import re
 import sqlite3
 import sys
 from contextlib import closing, suppress
+from hashlib import blake2b
+from math import inf
 
 from reticent.device import consent, ledger, outbox, plans
+from reticent.device.ledger import Limits
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.schema import (
     APPLICATION_ID,
@@ -54,7 +57,7 @@ class Identity:
     plan: str
     round_seconds: int
     current_round: int
-    most_held: float  #: The largest loss for life that the policy allows; infinite where it sets no limit
+    now: int  #: Unix seconds
     choice: str | None = None  #: The person's choice of consent
     paused: bool = False  #: Whether the person has asked for a pause
 
@@ -75,57 +78,74 @@ def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None)
     matches = (pattern.fullmatch(name) for name in os.listdir(folder_of(path)))
     aside = [int(match[1]) for match in matches if match]
     epoch = max([*aside, -1 if lost_epoch is None else lost_epoch + 1, 0])
-    held: float | None = None
     if fault:
-        known_epoch, held, choice, paused = _read_remains(path)
-        identity = replace(identity, choice=choice, paused=paused)
+        known_epoch, paused = _read_remains(path)
+        identity = replace(identity, choice="unset", paused=paused)  # the person is asked again
         epoch = max(epoch, known_epoch) + 1
         set_aside(path, epoch)
     reason = "enrolled"
     if epoch:
         reason = f"quarantined: {fault or 'the state file was lost'}"
-        if held is None:
-            reason += "; what it held is unknown, so all that the policy allowed is counted"
-    _create(path, identity, epoch, reason, identity.most_held if held is None else held)
+        reason += "; what it held is unknown, so all that the policy ever allowed is counted"
+    _create(path, identity, epoch, reason)
     return epoch
 
 
-def _read_remains(path: str) -> tuple[int, float | None, str | None, bool]:
-    """
-    What can be read of a broken file: its epoch, what it held, the person's choice and whether they paused it.
+LIMITS = "-limits"  # the name of the second copy of the limits, after that of the state file
 
-    What it held is None unless its checksum fits. Where a choice cannot be read, or whether a yes was paused, the
-    choice is "unset".
-    """
+
+def read_limits(path: str) -> Limits | None:
+    """The second copy of the limits; None: there is none that can be trusted."""
+    try:
+        with open(path + LIMITS, encoding="ascii") as file:
+            text, _, kept = file.read(256).rstrip("\n").rpartition(" ")
+        lifetime, year, sampled = text.split(" ")
+        if kept != blake2b(text.encode(), digest_size=8).hexdigest():
+            return None
+        return Limits(float(lifetime), float(year), sampled == "1")
+    except (OSError, ValueError):
+        return None
+
+
+def write_limits(path: str, limits: Limits) -> None:
+    """Keep the limits a second time, before the change that raises them is committed."""
+    if read_limits(path) == limits:
+        return
+    text = f"{limits.max_lifetime!r} {limits.max_year!r} {int(limits.sampled)}"
+    draft = f"{path}{LIMITS}{DRAFT}"
+    descriptor = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    try:
+        os.write(descriptor, f"{text} {blake2b(text.encode(), digest_size=8).hexdigest()}\n".encode())
+    finally:
+        os.close(descriptor)
+    os.replace(draft, path + LIMITS)
+
+
+def _read_remains(path: str) -> tuple[int, bool]:
+    """What can be read of a broken file: its epoch, and whether the person paused it."""
     from urllib.parse import quote
 
-    choice: str | None = "unset"
     paused = False
     try:
         address = "file:" + quote(os.path.abspath(path)) + "?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=0)) as connection:
             with suppress(sqlite3.Error, ValueError):
-                [(kept_choice,)] = connection.execute("SELECT choice FROM consent")
-                if kept_choice == "denied":
-                    choice = kept_choice
                 paused = plans.is_paused(connection, plans.ASKED)
-                if kept_choice in (None, "granted", "local"):
-                    choice = kept_choice
             [(plan, round_seconds, secret, epoch, held, kept, latest)] = connection.execute(
                 "SELECT plan, round_seconds, secret, epoch, held, checksum, (SELECT max(epoch) FROM epochs)"
                 " FROM device"
             )
     except (sqlite3.Error, ValueError):
-        return 0, None, choice, paused
+        return 0, paused
     try:
         if kept == checksum(secret, plan, round_seconds, epoch, held):
-            return epoch, held, choice, paused
+            return epoch, paused
     except (TypeError, ValueError, AttributeError):
         pass
     # A number that is damaged itself must not be a huge one.
     numbers = [number for number in (epoch, latest) if isinstance(number, int)]
     known = min(numbers) if len(numbers) == 2 and 0 <= min(numbers) < 10**8 else 0
-    return known, None, choice, paused
+    return known, paused
 
 
 def set_aside(path: str, epoch: int) -> None:
@@ -141,7 +161,7 @@ def set_aside(path: str, epoch: int) -> None:
     _sync_folder(folder_of(path))
 
 
-def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float) -> None:
+def _create(path: str, identity: Identity, epoch: int, reason: str) -> None:
     """Write the whole file under another name, then rename it: it is never seen half made."""
     draft = path + DRAFT
     for suffix in ("", *COMPANIONS):
@@ -171,8 +191,17 @@ def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float)
         if identity.paused:
             plans.pause(connection, now, plans.ASKED)
         connection.execute("INSERT INTO epochs VALUES (?, ?, ?)", (epoch, now, reason))
+        limits = (
+            (read_limits(path) or Limits(inf, inf, sampled=True))
+            if epoch
+            else Limits(0.0, 0.0, sampled=False)
+        )
+        connection.execute(
+            "INSERT INTO limits VALUES (1, ?, ?, ?, NULL, NULL)",
+            (limits.max_lifetime, limits.max_year, limits.sampled),
+        )
         if epoch:
-            ledger.count_lost(connection, epoch - 1, lost)
+            ledger.count_lost(connection, epoch - 1, limits, identity.now)
         connection.execute("COMMIT")
     # The connection is closed, so that the log is in the file; only then may the file take its name.
     os.replace(draft, path)

@@ -291,6 +291,8 @@ class Status:
     last_attempt: float | None = None  #: When a report was last tried to be sent, unix seconds
     last_outcome: str = ""  #: What came of that
     next_try: float | None = None  #: When the next report is to be sent, unix seconds
+    next_answer: int | None = None
+    """When the next answer is given if nothing changes, unix seconds; None: not within three years."""
     problem: str = ""  #: Why the state could not be read
 
     @property
@@ -329,6 +331,8 @@ class Status:
             f"  reports: {self.waiting} waiting, {self.accepted} accepted, {self.rejected} rejected, "
             f"{self.expired} expired"
         )
+        if self.next_answer is not None:
+            lines.append(f"  next answer: {_time(self.next_answer)}")
         if self.sends is False:
             lines.append("  no endpoint: reports are made on request and not sent")
         if self.last_attempt is not None:

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x72657469
 
-STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = ()
-"""The first makes layout 2 of layout 1, the second layout 3 of layout 2, and so on."""
-
 TABLES = {
     "device": """
         CREATE TABLE device (                   -- one row
@@ -66,7 +63,7 @@ TABLES = {
     "pauses": """
         CREATE TABLE pauses (                   -- rounds that a pause overlapped are not answered
             from_round    INTEGER NOT NULL,     -- round under way when it began
-            reason        TEXT    NOT NULL,     -- "asked" by the person, "DO_NOT_TRACK", "CI" or "container"
+            reason        TEXT    NOT NULL,     -- "asked", "silent", "DO_NOT_TRACK", "CI" or "container"
             through_round INTEGER,              -- round under way when it ended; NULL: still paused
             PRIMARY KEY (from_round, reason)
         ) WITHOUT ROWID""",
@@ -76,6 +73,20 @@ TABLES = {
             ends        INTEGER NOT NULL,       -- when it ends, unix seconds; the next begins then or later
             loss        REAL    NOT NULL,       -- bound on what its report may tell, nats
             round       INTEGER UNIQUE          -- the round answered in it; NULL: none
+        )""",
+    "presence": """
+        CREATE TABLE presence (                 -- rounds in which the program ran; they depend on no value
+            first_round INTEGER PRIMARY KEY,    -- the first of neighbouring rounds
+            last_round  INTEGER NOT NULL        -- the last of them
+        )""",
+    "limits": """
+        CREATE TABLE limits (                   -- one row: what a lost file can have told at most
+            only         INTEGER PRIMARY KEY CHECK (only = 1),
+            max_lifetime REAL    NOT NULL,      -- the largest limit that was ever in force, nats
+            max_year     REAL    NOT NULL,      -- the largest limit that was ever in force, nats
+            sampled      INTEGER NOT NULL,      -- 1: answers were sampled under some plan
+            lost_year    REAL,                  -- the `max_year` of a file that was lost; NULL: none was
+            lost_at      INTEGER                -- when it was found lost, unix seconds
         )""",
     "totals": """
         CREATE TABLE totals (                   -- raw values; deleted when their round is answered
@@ -136,6 +147,32 @@ TABLES = {
             count       INTEGER NOT NULL        -- how often
         ) WITHOUT ROWID""",
 }
+
+
+def _to_layout_2(connection: sqlite3.Connection) -> None:
+    """When the program ran, which is not known of earlier rounds; and the largest limits, as far as they are known."""
+    from math import inf
+
+    from reticent.device import ledger
+
+    for name in ("presence", "limits"):
+        connection.execute(TABLES[name])
+    [(lifetime,)] = connection.execute("SELECT held FROM device")
+    [(year,)] = connection.execute("SELECT coalesce(sum(loss), 0.0) * 1.000001 FROM windows")
+    [(sampled,)] = connection.execute("SELECT EXISTS (SELECT 1 FROM plans WHERE window > 0)")
+    [(lost_at,)] = connection.execute(
+        "SELECT (SELECT round_seconds FROM device) * max(began_in) FROM epochs"
+        " WHERE EXISTS (SELECT 1 FROM ledger WHERE lost = 1)"
+    )
+    connection.execute(
+        "INSERT INTO limits VALUES (1, ?, ?, ?, ?, ?)",
+        (float(lifetime), float(year), sampled, None if lost_at is None else inf, lost_at),
+    )
+    ledger.seal(connection)  # windows are not counted for life any more
+
+
+STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_to_layout_2,)
+"""The first makes layout 2 of layout 1, the second layout 3 of layout 2, and so on."""
 
 
 class NewerStateError(StateError):

@@ -22,7 +22,13 @@ _TEMPORARY = {
     425: "too-busy",
     429: "too-busy",
 }
-"""Statuses of the 4xx kind that may pass, with their fault: a key not known yet, a timeout, too many requests."""
+"""Statuses of the 4xx kind, with their fault."""
+
+FINAL_CODES = (
+    "malformed", "bad_request", "unknown_plan", "not_acceptable", "version_mismatch", "late", "too_large",
+    "unsupported_media_type",
+)  # fmt: skip
+"""The collector's own codes that are final for a report. All else may pass: a proxy answers 4xx too."""
 
 _REASONS = {
     "no-key": "the collector wants a key",
@@ -32,7 +38,7 @@ _REASONS = {
     "certificate": "the certificate is not trusted",
     "not-https": "the other side does not speak TLS; is this the port for https?",
     "wrong-path": "there is no collector at this path",
-    "not-a-collector": "another server answered, such as a login page",
+    "not-a-collector": "another server answered, such as a login page or a proxy",
     "bad-answer": "the answer is not HTTP, or is too long",
     "timeout": "no answer in time",
     "network": "the network failed",
@@ -124,22 +130,23 @@ def outcome(status: int, retry_after: str | None, content: bytes) -> Outcome:
     """
     What an answer of the collector means.
 
-    Only 202 is an acceptance: a hotel's login page answers 200 to anything. 404 is a rejection where a collector does
-    not know the plan; otherwise the address may be wrong.
+    Only 202 is an acceptance: a hotel's login page answers 200 to anything. Only a code of the collector's own is a
+    rejection: a proxy answers 4xx as well.
 
     >>> outcome(202, None, b""), outcome(503, "120", b"")
     (Accepted(), Retry(after=120.0, fault='server-error'))
     >>> outcome(400, None, b'{"code": "late"}'), outcome(404, None, b"<html>")
     (Rejected(code='late'), Retry(after=None, fault='wrong-path'))
+    >>> outcome(400, None, b"<html>"), outcome(451, None, b'{"code": "blocked"}')
+    (Retry(after=None, fault='not-a-collector'), Retry(after=None, fault='not-a-collector'))
     >>> outcome(404, None, b'{"code": "unknown_plan"}'), outcome(404, None, b'{"code": "not_found"}')
     (Rejected(code='unknown_plan'), Retry(after=None, fault='wrong-path'))
     """
     if status == 202:
         return Accepted()
     code = _code(content)
-    is_of_report = code not in ("", "not_found", "method_not_allowed")  # else it is about the address
-    if 400 <= status < 500 and (status not in _TEMPORARY or (is_of_report and status in (404, 405))):
-        return Rejected(code or f"http-{status}")
+    if 400 <= status < 500 and code in FINAL_CODES:
+        return Rejected(code)
     fault = _TEMPORARY.get(status, "server-error" if status >= 500 else "not-a-collector")
     return Retry(_seconds(retry_after), fault)
 

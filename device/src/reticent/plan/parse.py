@@ -87,7 +87,8 @@ def _head(table: TomlTable) -> dict[str, Any]:
         fields["round_seconds"] = table.seconds("round")
     fields["owner"] = table.text("owner")
     fields["expires"] = table.date("expires")
-    fields["grace_seconds"] = table.seconds("grace") if "grace" in table else fields["round_seconds"]
+    by_default = max(7 * 86_400, 3 * (fields["round_seconds"] or 0))
+    fields["grace_seconds"] = table.seconds("grace") if "grace" in table else by_default
     if table.get("min_reports") is not None:
         hint = "it stands at the top of the file, above [plan]"
         table.problem("min_reports", "unknown-key", "is not a key of [plan].", hint)

@@ -15,15 +15,17 @@ from functools import lru_cache
 from itertools import combinations, pairwise, permutations, product
 
 from reticent.device import SecretDraws, answer, in_range
-from reticent.mechanisms import COHORTS, SCALE
+from reticent.mechanisms import COHORTS, SCALE, Mechanism
 from reticent.plan import Answers, Group, Plan
 from reticent.plan.card import privacy_card
 from reticent.privacy import compose
 from reticent.reports import to_json
-from reticent_lab.audit.clients import Values
 from reticent_lab.audit.enumeration import MOST_COUNTERS, ONE_WINDOW, TWO_WINDOWS, AuditCheck, worst_pair
 from reticent_lab.audit.exact import EVEN, Enumerated, Ratio, enumerated, loss_of_constant, total
-from reticent_lab.audit.scenarios import Value, as_recorded, resolved
+
+Value = int | Fraction
+Values = Mapping[str, int | Fraction | str]
+"""What a device records in a round: numbers, and the labels of choices."""
 
 History = tuple[Values, ...]  # What is recorded in each round
 WindowLaw = dict[tuple[bytes, ...], Fraction]
@@ -31,6 +33,24 @@ WindowLaw = dict[tuple[bytes, ...], Fraction]
 
 Outputs = Sequence[tuple[int, bytes]]  # The outputs that an input of the hash may have, each with its weight
 _LATE = 10**6  # A round with this number or a later one is in a window, whatever the plan
+
+
+def resolved(mechanism: Mechanism, aim: Value | str, cohort: int | None) -> Value | None:
+    """A value; "first" and "second" are the two that differ most in a cohort (None: the first that tells them)."""
+    if not isinstance(aim, str):
+        return aim.numerator if aim.denominator == 1 else aim
+    pairs = (mechanism.extremes(number) for number in (range(COHORTS) if cohort is None else (cohort,)))
+    pair = next((pair for pair in pairs if pair is not None), None)
+    return 0 if pair is None else pair[aim == "second"]
+
+
+def as_recorded(plan: Plan, values: Mapping[str, Value | None]) -> Values:
+    """Values as a program records them: a choice by its label, and nothing where there is no value."""
+    return {
+        name: plan.by_name[name].labels[int(value)] if plan.by_name[name].labels else value
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[AuditCheck]]:

@@ -29,6 +29,7 @@ from reticent_lake.store.layout import (
     FORMAT,
     LAKE,
     REPORTS,
+    SEALS,
     Part,
     counts_path,
     folder_of,
@@ -429,6 +430,23 @@ class LakeBackend(LakeTables):
         self._own.pop(key, None)
         self.seals.sweep(key)
         return sealed
+
+    def pruned(self) -> list[RoundKey]:
+        """The rounds whose counts were removed for ever."""
+        return sorted(key for key in self.seals.round_keys(SEALS) if self.seals.is_pruned(key))
+
+    def put_sealed(self, key: RoundKey, count: Count | None) -> bool:
+        """Make a round that is sealed with these counts, or pruned without; False when there is such a round."""
+        self._check_writable()
+        if self.seals.is_sealed(key) or self.seals.listed(key)[0]:
+            return False
+        self.drop_results_with(key)
+        self.seals.close(key)  # as a seal does: what is put from now on is late, whoever finishes it
+        if self.seals.frozen(key):
+            raise StoreError(f"{self.url}: round {key.round} of {key.plan} got reports while it was copied")
+        if count is None:
+            return self.seals.mark_pruned(key)
+        return self.seals.publish(key, count)
 
     # Upkeep
 

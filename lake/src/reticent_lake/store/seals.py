@@ -154,15 +154,17 @@ class Seals:
         """Whether the counts of a round were removed for ever."""
         return self._files.read(seal_path(key, "pruned")) is not None
 
+    def mark_pruned(self, key: RoundKey) -> bool:
+        """Keep a round closed without counts; False when it is marked already."""
+        return self._files.put_new(seal_path(key, "pruned"), b"{}")
+
     def prune(self, key: RoundKey) -> bool:
         """Remove the counts of a sealed round; it stays closed. False when there are none."""
         self._final.pop(key, None)
         self._reports.pop(key, None)
         if not self._files.has(counts_path(key)):
             return False
-        self._files.put_new(
-            seal_path(key, "pruned"), b"{}"
-        )  # first: without either, it would be sealed again
+        self.mark_pruned(key)  # first: without either, it would be sealed again
         self._files.remove([counts_path(key)])
         self._files.settle(counts_path(key).rpartition("/")[0])
         return True

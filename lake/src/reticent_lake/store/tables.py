@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,13 +14,14 @@ import pyarrow.parquet as pq
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent_collector.columns import COLUMNS, seconds_of, time_text
-from reticent_collector.stores.backend import Key, PeriodKey, not_registered, read_plan
+from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, seconds_of, time_text
+from reticent_collector.stores.backend import AdminAction, Key, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
 from reticent_lake.store.files import Files
 from reticent_lake.store.layout import KEYS, PLANS, Columns, plan_path
 
 RESULTS = "results"
+ADMIN_LOG = "admin_log"
 IN_PATHS = ("plan", "metric")  # columns that readers find in the paths
 _TYPES = {
     "text": pa.string(),
@@ -133,6 +135,25 @@ class LakeTables:
         self.files.put_new(f"{KEYS}/{key_id}.revoked.json", json.dumps({"revoked_at": at}).encode())
         return True
 
+    # What administrators did
+
+    def note(self, action: AdminAction) -> None:
+        """Add an entry to the log of administrators; durable on return."""
+        self._check_writable()
+        name = f"{action.at}-{secrets.token_hex(16)}.json"
+        self.files.put(f"{ADMIN_LOG}/{name}", json.dumps(action._asdict()).encode())
+
+    def noted(self) -> list[AdminAction]:
+        """All entries of the log of administrators, the oldest first."""
+        entries = []
+        for name in self.files.names(ADMIN_LOG):
+            try:
+                entries.append(AdminAction(**json.loads(self._text(f"{ADMIN_LOG}/{name}"))))
+            except (ValueError, TypeError) as error:
+                reason = f"is damaged: {type(error).__name__}"
+                raise StoreError(f"{self.url}: {ADMIN_LOG}/{name}: {reason}") from error
+        return sorted(entries, key=lambda entry: entry.at)
+
     # The table of results
 
     def written(self, plan: str) -> set[PeriodKey]:
@@ -183,7 +204,7 @@ class LakeTables:
             if None in tables.values():
                 continue
             rows_of[period] = [
-                {"metric": metric, **row}
+                {"metric": metric, **{name: row[name] for name in ("segment", *FIGURE, *NUMBER)}}
                 for metric, rows in tables.items()
                 for row in rows or ()
                 if row["segment"] in segments

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import click
@@ -280,11 +280,13 @@ def test_a_report_is_sent_by_another_process_and_the_command_does_not_wait(plan:
     """The collector does not answer until the command has ended."""
     plan.write_text(COMMANDS.replace('"1d"', '"1s"\ngrace = "1h"'))
     bodies: list[tuple[str | None, bytes]] = []
+    asked = Event()
     ended: list[bool] = []
 
     class Collector(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            asked.set()
             deadline = time.monotonic() + 20
             while not ended and time.monotonic() < deadline:
                 time.sleep(0.01)
@@ -302,10 +304,11 @@ def test_a_report_is_sent_by_another_process_and_the_command_does_not_wait(plan:
     state = plan.parent / "state"
     command = [sys.executable, "-c", PROGRAM, str(plan), str(state), f"http://127.0.0.1:{server.server_port}"]
     try:
-        for _ in range(2):
+        for _ in range(8):  # a process that sends may find the file locked by the next command
             subprocess.run(command, env=environment, check=True, timeout=10)
             (plan.parent / "state-sent").unlink()
-            time.sleep(2.1)
+            if asked.wait(2.1):
+                break
         ended.append(True)
         deadline = time.monotonic() + 20
         while not bodies and time.monotonic() < deadline:

@@ -1,5 +1,5 @@
 """
-Kinds of programs: a timer for all, the commands of a command-line program, the requests of a web service.
+Kinds of programs: a timer and flags for all, the commands of a command-line program, the requests of a web service.
 
 A command-line program:
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from reticent.device import Consent, Device, Policy
     from reticent.plan import Plan
 
-__all__ = ["Action", "AsgiTelemetry", "CommandLine", "WsgiTelemetry", "first_part", "timer"]
+__all__ = ["Action", "AsgiTelemetry", "CommandLine", "WsgiTelemetry", "first_part", "set_flags", "timer"]
 
 _PER_SECOND = {
     "ms": 1e3, "millisecond": 1e3, "us": 1e6, "microsecond": 1e6, "min": 1 / 60, "minute": 1 / 60, "h": 1 / 3600,
@@ -79,6 +79,27 @@ def timer(device: Device, metric: str) -> Iterator[None]:
         elapsed = time.perf_counter() - began
         plan = device.plan
         device.add(metric, in_unit_of(plan, metric, elapsed) if plan else elapsed)
+
+
+def set_flags(device: Device, prefix: str, labels: Iterable[str]) -> None:
+    """
+    Set the flag `PREFIX_LABEL` for each of several labels; a label without a flag in the plan is left out.
+
+    Each flag is a metric of its own: its loss is in the plan's card, whether it is set or not.
+
+    >>> from reticent.mechanisms import Flip, OneBitMean
+    >>> from reticent.plan import Metric, Plan
+    >>> from reticent.testing import sandbox
+    >>> flags = [Metric(f"used_{name}", OneBitMean(1, 1), Flip(0.2), is_flag=True) for name in ("csv", "json", "xml")]
+    >>> with sandbox(Plan("app", 1, 3600, 3600, tuple(flags))) as box:
+    ...     set_flags(box.device, "used", ["csv", "xml", "a file of mine"])
+    ...     box.values()
+    {'used_csv': 1, 'used_xml': 1}
+    """
+    plan = device.plan
+    for label in labels:
+        if plan is not None and f"{prefix}_{label}" in plan.by_name:
+            device.set(f"{prefix}_{label}", 1)
 
 
 # A command-line program
@@ -255,8 +276,7 @@ class CommandLine:
         chosen = plan.by_name.get(self._command)
         if chosen is not None and command in chosen.labels:
             device.choose(self._command, command)
-        if f"used_{command}" in plan.by_name:
-            device.set(f"used_{command}", 1)
+        set_flags(device, "used", [command])
         if self._duration in plan.by_name:
             device.set(self._duration, in_unit_of(plan, self._duration, seconds))
         if self._failed in plan.by_name and status != 0:

@@ -141,7 +141,7 @@ def test_which_of_several_choices_counts() -> None:
             for label in vector["chosen"]:
                 box.device.choose(name, label)
             value = box.values().get(name)
-        assert (None if value is None else plan.by_name[name].labels[int(value)]) == vector["label"], vector
+        assert value == vector["label"], vector
 
 
 @pytest.mark.parametrize("vectors", VECTORS["sampled"], ids=lambda vectors: vectors["plan"][-45:])

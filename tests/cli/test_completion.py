@@ -35,7 +35,10 @@ def test_bash_completes(tmp_path: Path) -> None:
         [shutil.which("bash") or "bash", "--norc", "-c", BASH.format(program=program)],
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )  # fmt: skip
-    assert (done.stdout.splitlines(), done.stderr) == (["estimate", "certify check diff export", "fish"], "")
+    assert (done.stdout.splitlines(), done.stderr) == (
+        ["estimate", "certify check diff export types", "fish"],
+        "",
+    )
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -59,6 +59,7 @@ def test_a_backup_from_before_an_upgrade_answers_a_round_under_both_versions(sys
     """The ids of two versions differ, so both count, each in the round of its own version."""
     phone = system.phones[0]
     system.collector(CollectorEvent.UPGRADED)
+    system.flush(phone, [])  # the backup knows of a round that can still be answered
     phone.back_up()
     system.device(phone=0, event=DeviceEvent.UPGRADED)
     assert phone.device is not None

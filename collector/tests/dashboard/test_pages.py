@@ -558,7 +558,7 @@ def test_dates_pick_what_is_shown_and_both_are_included(world: Any) -> None:
 
 def test_a_sampled_plan_is_shown_by_its_window_and_rounds_can_be_had(make_world: Callable[..., Any]) -> None:
     world = make_world(
-        CLEAR
+        CLEAR.replace('round = "6h"', 'round = "6h"\ngrace = "6h"')
         + '[answers]\nkind = "sampled"\nwindow = "2d"\n'
         + '[metrics.spread]\nkind = "histogram"\nmechanism = "hadamard-bit"\nbuckets = 4\nmax_value = 9\nepsilon = 1\n'
     )

@@ -26,6 +26,7 @@ min_reports = 1
 name = "app-usage"
 version = 1
 round = "6h"
+grace = "6h"
 expires = 2027-01-01
 [metrics.minutes]
 kind = "mean"

@@ -66,7 +66,7 @@ def damage_with_a_log(folder: Path) -> None:
 
 def later_version(_: Path) -> None:
     """From now on the program is one of a later version, with two more layouts of the state file."""
-    schema.STEPS = layouts.STEPS
+    schema.STEPS = (*schema.STEPS, *layouts.STEPS)
     schema.TABLES.update(layouts.TABLES)
 
 
@@ -225,7 +225,7 @@ def check_layout(seen: Seen) -> None:
     """The same device, whichever layout the crash left; the next start finished the upgrade."""
     assert seen.after == seen.before
     with closing(sqlite3.connect(seen.folder / "state")) as connection:
-        assert schema.layout_of(connection) == schema.known_layout() == 3
+        assert schema.layout_of(connection) == schema.known_layout() == 4
     assert seen.rounds == {R + 1, R + 2, R + 3}
 
 

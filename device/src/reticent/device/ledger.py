@@ -72,7 +72,7 @@ def holds(connection: sqlite3.Connection, plan: Plan, epoch: int | None = None) 
     }
 
 
-def count_lost(connection: sqlite3.Connection, epoch: int, limits: Limits, now: int) -> None:
+def count_lost(connection: sqlite3.Connection, epoch: int, limits: LossLimits, now: int) -> None:
     """
     Enter a lost file: its losses are unknown, so the largest limits that were ever in force are counted.
 
@@ -87,7 +87,7 @@ def count_lost(connection: sqlite3.Connection, epoch: int, limits: Limits, now: 
 
 
 @frozen()
-class Limits:
+class LossLimits:
     """The largest limits that were ever in force for a file, and whether its answers were ever sampled."""
 
     max_lifetime: float
@@ -95,12 +95,12 @@ class Limits:
     sampled: bool
 
 
-def limits(connection: sqlite3.Connection) -> Limits:
+def limits(connection: sqlite3.Connection) -> LossLimits:
     """What a file can have told at most, should it be lost."""
     lifetime, year, sampled = connection.execute(
         "SELECT max_lifetime, max_year, sampled FROM limits"
     ).fetchone()
-    return Limits(lifetime, year, bool(sampled))
+    return LossLimits(lifetime, year, bool(sampled))
 
 
 def raise_limits(
@@ -108,7 +108,7 @@ def raise_limits(
 ) -> bool:
     """Enter limits that are in force now; returns whether one is larger than ever."""
     before = limits(connection)
-    after = Limits(
+    after = LossLimits(
         max(before.max_lifetime, max_lifetime),
         max(before.max_year, max_year),
         sampled or before.sampled,

@@ -22,7 +22,7 @@ from hashlib import blake2b
 from math import inf
 
 from reticent.device import consent, ledger, outbox, plans
-from reticent.device.ledger import Limits
+from reticent.device.ledger import LossLimits
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.schema import (
     APPLICATION_ID,
@@ -94,7 +94,7 @@ def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None)
 LIMITS = "-limits"  # the name of the second copy of the limits, after that of the state file
 
 
-def read_limits(path: str) -> Limits | None:
+def read_limits(path: str) -> LossLimits | None:
     """The second copy of the limits; None: there is none that can be trusted."""
     try:
         with open(path + LIMITS, encoding="ascii") as file:
@@ -102,12 +102,12 @@ def read_limits(path: str) -> Limits | None:
         lifetime, year, sampled = text.split(" ")
         if kept != blake2b(text.encode(), digest_size=8).hexdigest():
             return None
-        return Limits(float(lifetime), float(year), sampled == "1")
+        return LossLimits(float(lifetime), float(year), sampled == "1")
     except (OSError, ValueError):
         return None
 
 
-def write_limits(path: str, limits: Limits) -> None:
+def write_limits(path: str, limits: LossLimits) -> None:
     """Keep the limits a second time, before the change that raises them is committed."""
     if read_limits(path) == limits:
         return
@@ -192,9 +192,9 @@ def _create(path: str, identity: Identity, epoch: int, reason: str) -> None:
             plans.pause(connection, now, plans.ASKED)
         connection.execute("INSERT INTO epochs VALUES (?, ?, ?)", (epoch, now, reason))
         limits = (
-            (read_limits(path) or Limits(inf, inf, sampled=True))
+            (read_limits(path) or LossLimits(inf, inf, sampled=True))
             if epoch
-            else Limits(0.0, 0.0, sampled=False)
+            else LossLimits(0.0, 0.0, sampled=False)
         )
         connection.execute(
             "INSERT INTO limits VALUES (1, ?, ?, ?, NULL, NULL)",

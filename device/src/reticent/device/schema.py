@@ -153,7 +153,8 @@ def _to_layout_2(connection: sqlite3.Connection) -> None:
     """When the program ran, which is not known of earlier rounds; and the largest limits, as far as they are known."""
     from math import inf
 
-    from reticent.device import ledger
+    from reticent.device.prf import checksum
+    from reticent.privacy import compose
 
     for name in ("presence", "limits"):
         connection.execute(TABLES[name])
@@ -168,7 +169,13 @@ def _to_layout_2(connection: sqlite3.Connection) -> None:
         "INSERT INTO limits VALUES (1, ?, ?, ?, ?, ?)",
         (float(lifetime), float(year), sampled, None if lost_at is None else inf, lost_at),
     )
-    ledger.seal(connection)  # windows are not counted for life any more
+    # Windows are not counted for life any more.
+    me = device_row(connection)
+    held = compose(loss for (loss,) in connection.execute("SELECT lifetime FROM ledger"))
+    connection.execute(
+        "UPDATE device SET held = ?, checksum = ?",
+        (held, checksum(me.secret, me.plan, me.round_seconds, me.epoch, held)),
+    )
 
 
 STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_to_layout_2,)

@@ -202,6 +202,8 @@ export class Device {
   add(metric: string, amount?: number | bigint | Fraction): void;
   /** Set a metric's total in the round under way; true for a flag. */
   set(metric: string, value: number | bigint | boolean | Fraction): void;
+  /** Raise a metric's total in the round under way to a value, if it is lower: the largest one counts. */
+  max(metric: string, value: number | bigint | Fraction): void;
   /** Choose one of a metric's labels for the round under way. */
   choose(metric: string, label: string): void;
   /** The bytes of a round's report, durable before they are returned; the latest finished round unless another is given. */

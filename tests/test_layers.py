@@ -29,6 +29,7 @@ LAYERS = {
         {"plan"},
         {"reports"},
         {"device"},
+        {"programs"},
         {"testing"},
         {"cli"},
     ],

@@ -101,7 +101,8 @@ def named(path: Path, modules: dict[str, Path]) -> Iterator[str]:
 def test_the_devices_wheel_holds_what_a_device_can_reach_and_nothing_else(wheels: dict[str, Path]) -> None:
     modules = modules_of(ROOT / "device" / "src" / "reticent")
     reached: set[str] = set()
-    waiting = ["reticent", "reticent.__main__", "reticent.device.device", "reticent.cli", "reticent.testing"]
+    kinds_of_programs = ["reticent.programs", "reticent.testing"]
+    waiting = ["reticent", "reticent.__main__", "reticent.device.device", "reticent.cli", *kinds_of_programs]
     while waiting:
         name = waiting.pop()
         if name in reached or name not in modules:

@@ -11,8 +11,8 @@
  */
 /** @typedef {import("./fraction.js").Fraction} Fraction */
 /**
- * @typedef {{ how: "add" | "set" | "keep", amount: Fraction, most: Fraction }} Change what happens to a total,
- * which stops at `most`; "keep": one that is there stays
+ * @typedef {{ how: "add" | "set" | "keep", amount: Fraction, most: Fraction, floor: Fraction }} Change what happens to
+ * a total, which stops at `most`; "add": it is at least `floor` afterwards; "keep": one that is there stays
  */
 
 /**

@@ -2,7 +2,7 @@
 
 import { emptyData, emptyTable, fromText, limitsOf, NewerStateError, toText } from "./data.js";
 import { afterDamage, Engine, isExpired } from "./engine.js";
-import { clamped } from "./fraction.js";
+import { clamped, ZERO } from "./fraction.js";
 import { backOff, claim, due, LONGEST_SEND, nextDue, settle } from "./outbox.js";
 import { Pending } from "./pending.js";
 import { checkDigests, parsePlan, PlanError } from "./plan.js";
@@ -133,12 +133,17 @@ export class Device {
     this.#record(metric, value, "set");
   }
 
+  /** Raise a metric's total to a value: the largest of the round counts. @param {string} metric @param {unknown} value */
+  max(metric, value) {
+    this.#record(metric, value, "max");
+  }
+
   /** Choose one of a metric's labels for the round under way. @param {string} metric @param {string} label */
   choose(metric, label) {
     this.#record(metric, label, "choose");
   }
 
-  /** @param {string} name @param {unknown} given @param {"add" | "set" | "choose"} verb */
+  /** @param {string} name @param {unknown} given @param {"add" | "set" | "max" | "choose"} verb */
   #record(name, given, verb) {
     try {
       if (this.#closed || !this.#timeline.length) return;
@@ -162,14 +167,14 @@ export class Device {
   }
 
   /**
-   * @param {Metric} metric @param {unknown} given @param {"add" | "set" | "choose"} verb
+   * @param {Metric} metric @param {unknown} given @param {"add" | "set" | "max" | "choose"} verb
    * @returns {Change | null}
    */
   #changeOf(metric, given, verb) {
     if ((metric.kind === "choice") !== (verb === "choose")) {
       this.#slip(
         "wrong-call",
-        `metric ${metric.name} is a ${metric.kind}: use ${metric.kind === "choice" ? "choose" : "add or set"}`,
+        `metric ${metric.name} is a ${metric.kind}: use ${metric.kind === "choice" ? "choose" : "add, set or max"}`,
       );
       return null;
     }
@@ -183,6 +188,7 @@ export class Device {
         how: metric.pick === "first" ? "keep" : "set",
         amount: clamped(label, metric.maxValue)[0],
         most: metric.maxValue,
+        floor: ZERO,
       };
     }
     const [amount, fault] = clamped(given, metric.maxValue);
@@ -194,7 +200,10 @@ export class Device {
       );
     }
     if (fault === "not-a-number" && metric.absent) return null; // no value was taken
-    return { how: verb, amount, most: metric.maxValue };
+    const most = metric.maxValue;
+    return verb === "max"
+      ? { how: "add", amount: ZERO, most, floor: amount }
+      : { how: verb, amount, most, floor: ZERO };
   }
 
   // Reports

@@ -83,6 +83,9 @@ export const ZERO = new Fraction(0n);
 /** @param {Fraction} one @param {Fraction} other */
 export const least = (one, other) => (other.below(one) ? other : one);
 
+/** @param {Fraction} one @param {Fraction} other */
+export const largest = (one, other) => (one.below(other) ? other : one);
+
 /**
  * The value in [0, most] that stands for what a host calls a number, and what was wrong with it, if anything.
  *

@@ -1,6 +1,6 @@
 // Changes of totals that are not in the state yet. There is one per round and metric, however many calls there were.
 
-import { plusUpTo, ZERO } from "./fraction.js";
+import { largest, plusUpTo, ZERO } from "./fraction.js";
 
 /** @typedef {import("./data.js").Change} Change */
 /** @typedef {import("./fraction.js").Fraction} Fraction */
@@ -32,14 +32,15 @@ export class Pending {
 }
 
 /** A total after a change. @param {Fraction | null} total @param {Change} change */
-export function changed(total, { how, amount, most }) {
+export function changed(total, { how, amount, most, floor }) {
   if (how === "keep") return total ?? amount;
-  return how === "set" ? amount : plusUpTo(total ?? ZERO, amount, most);
+  return how === "set" ? amount : largest(plusUpTo(total ?? ZERO, amount, most), floor);
 }
 
 /** Two changes as one. @param {Change} first @param {Change} later @returns {Change} */
 function merged(first, later) {
   if (later.how === "set") return later;
   if (later.how === "keep") return first;
-  return { ...first, amount: changed(first.amount, later) };
+  if (first.how !== "add") return { ...first, amount: changed(first.amount, later) };
+  return { ...later, amount: plusUpTo(first.amount, later.amount, later.most), floor: changed(first.floor, later) };
 }

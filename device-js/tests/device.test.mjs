@@ -31,7 +31,32 @@ test("values are exact, clamped, and stop at the top", async () => {
   assert.deepEqual(notes, { "below-range": 1, "above-range": 1, "not-a-number": 1 });
 });
 
-test("add, set and choose never throw, whatever they are given", async () => {
+test("max raises a total and never lowers it, before and after writes and among other calls", async () => {
+  const here = await world();
+  here.next();
+  const calls = [["max", 3], ["add", 1], ["max", 2], ["max", 9], ["add", 0.5], ["set", 2], ["max", 1], ["max", 4.5], ["add", 1]];
+  const totals = ["3", "4", "4", "9", "19/2", "2", "2", "9/2", "11/2"]; // by hand
+  for (const writes of [0b000000000, 0b111111111, 0b010101010, 0b100010001]) {
+    here.device.set("minutes", 0);
+    await here.device.status();
+    for (const [index, [verb, value]] of calls.entries()) {
+      here.device[verb]("minutes", value);
+      if (writes >> index & 1) {
+        await here.device.status();
+        assert.equal(here.data().totals[first].minutes, totals[index]);
+      }
+    }
+    await here.device.status();
+    assert.equal(here.data().totals[first].minutes, totals[totals.length - 1]);
+  }
+  here.device.max("seconds", Infinity);
+  here.device.add("seconds", 1);
+  here.device.max("seconds", 1);
+  await here.device.status();
+  assert.equal(here.data().totals[first].seconds, "100"); // the top
+});
+
+test("add, set, max and choose never throw, whatever they are given", async () => {
   const here = await world({ plan: plan("kinds"), policy: Policy.unlimited() });
   here.next();
   const hostile = [undefined, null, NaN, {}, [], Symbol("x"), () => 1, -0, 1e308, -1e308, 10n ** 400n, "1", new Date(), Object.create(null)];
@@ -39,6 +64,7 @@ test("add, set and choose never throw, whatever they are given", async () => {
     for (const metric of ["start_ms", "crashed", "last_command", "nothing", value]) {
       here.device.add(metric, value);
       here.device.set(metric, value);
+      here.device.max(metric, value);
       here.device.choose(metric, value);
     }
   }

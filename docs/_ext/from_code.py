@@ -89,7 +89,7 @@ def help_of_verbs() -> str:
     import click
     from click.testing import CliRunner
 
-    from reticent.cli import device
+    from reticent.cli import DEVICE_VERBS
     from reticent_collector.cli.root import reticent
 
     def section(*path: str) -> str:
@@ -100,7 +100,7 @@ def help_of_verbs() -> str:
     context = click.Context(reticent)
     for name in reticent.list_commands(context):
         command = reticent.get_command(context, name)
-        below = device.VERBS if name == "device" else getattr(command, "commands", {})
+        below = DEVICE_VERBS if name == "device" else getattr(command, "commands", {})
         sections += [section(name), *(section(name, verb) for verb in sorted(below))]
     return "\n".join(sections)
 

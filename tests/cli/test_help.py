@@ -15,7 +15,7 @@ import click
 import pytest
 
 from reticent import cli
-from reticent.cli import device
+from reticent.cli import DEVICE_VERBS
 from reticent_collector.cli.root import reticent
 
 
@@ -45,7 +45,7 @@ EXAMPLES = [
     line
     for text in (
         *(command.help for command in VERBS.values()),
-        *(verb.run.__doc__ for verb in device.VERBS.values()),
+        *(verb.run.__doc__ for verb in DEVICE_VERBS.values()),
     )
     for line in examples(text)
 ]
@@ -62,7 +62,7 @@ def test_every_verb_has_an_example_and_json_and_says_what_options_do(run: Any, p
     assert [option.name for option in options if not option.help] == []
 
 
-@pytest.mark.parametrize("verb", device.VERBS)
+@pytest.mark.parametrize("verb", DEVICE_VERBS)
 def test_every_verb_of_a_device_has_an_example_and_json(run: Any, verb: str) -> None:
     shown = run("device", verb, "--help").output
     assert f"reticent device {verb}" in shown.partition("Example:")[2]

@@ -12,7 +12,7 @@ import click
 import pytest
 
 import reticent_collector
-from reticent.cli import device
+from reticent.cli import DEVICE_VERBS
 from reticent.device.schema import TABLES
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.http import Health, render_metrics
@@ -89,7 +89,7 @@ def test_every_verb_is_in_the_page_and_no_other() -> None:
     context = click.Context(command)
     verbs = {name: command.get_command(context, name) for name in command.list_commands(context)}
     below = {name: list(getattr(verb, "commands", [])) or [""] for name, verb in verbs.items()}
-    below["device"] = list(device.VERBS)
+    below["device"] = list(DEVICE_VERBS)
     assert named == {f"{name} {verb}".strip() for name, each in below.items() for verb in each}
 
 

@@ -30,12 +30,14 @@ TWO = CHOICE.format(name="shell", labels='["bash", "fish"]')
 RIGHT = """
 telemetry.add("saves")
 telemetry.set("saves", 3.5, round=4)
+telemetry.max("saves", 7)
 telemetry.choose("command", "build")
 telemetry.choose("command", "c++ 17")
 """
 WRONG = {
     "a metric": 'telemetry.add("save")',
     "a metric that is set": 'telemetry.set("save", 1)',
+    "a metric that is raised": 'telemetry.max("save", 1)',
     "a label": 'telemetry.choose("command", "biuld")',
     "a choice": 'telemetry.choose("comand", "build")',
     "a choice that is added": 'telemetry.add("command")',

@@ -29,6 +29,7 @@ from reticent.device import Accepted, Consent, Device, Outcome, Policy
 from reticent.errors import UsageError
 from reticent.frozen import replace
 from reticent.plan import Plan
+from reticent.programs import IN_SANDBOX
 from reticent.reports import Report, from_json
 
 __all__ = ["ManualClock", "RecordingTransport", "Sandbox", "sandbox"]
@@ -193,6 +194,8 @@ def sandbox(
         ) -> None:
             enter(device, plan, given)
 
+        before = os.environ.get(IN_SANDBOX)
+        os.environ[IN_SANDBOX] = "1"
         try:
             if plan is None:
                 Device.__init__ = of_program  # type: ignore[method-assign,assignment]
@@ -204,3 +207,7 @@ def sandbox(
             Device.__init__ = original  # type: ignore[method-assign]
             for device in box.opened:
                 device.close()
+            if before is None:
+                del os.environ[IN_SANDBOX]
+            else:
+                os.environ[IN_SANDBOX] = before

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from tests.shared.page_checks import check_page
 
 from reticent import Device
-from reticent.cli.device import main
+from reticent.cli import run_device
 from reticent.device import Policy
 from reticent_collector.cli.root import reticent as command
 
@@ -132,7 +132,7 @@ def test_ctrl_c_at_a_question_of_a_bare_install(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(readline=interrupted))
-    assert main(["forget", str(state)]) == 130
+    assert run_device(["forget", str(state)]) == 130
     assert capsys.readouterr().err.endswith("Stopped.\n")
 
 

@@ -1,5 +1,5 @@
 """
-`add`, `set` and `choose` touch memory only: from signal handlers, finalizers and threads, and totals stay exact.
+`add`, `set`, `max` and `choose` touch memory only: from signal handlers, finalizers and threads, and totals stay exact.
 
 Values reach the file within a second, before a round is answered, at a fork, at `close` and at the end.
 """
@@ -15,12 +15,15 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.shared.devices import HERE, Make, Query
 from tests.shared.processes import run_script
 
-from reticent.device import Device, StateFile
-from reticent.plan import Plan
-from reticent.testing import ManualClock
+from reticent.device import Device, Policy, StateFile
+from reticent.mechanisms import Flip, OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.testing import ManualClock, sandbox
 
 PRELUDE = """
 import gc, os, signal, sys, threading, time
@@ -187,6 +190,50 @@ def test_eight_threads_two_children_and_a_coroutine(run: Run) -> None:
         assert set(d.status().notes) <= {"state-busy"}, d.status().notes
         """
     )
+
+
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "set", "max"]),
+        st.sampled_from([0, 1, 2, 5, 7, 10, 12, 0.5, -1]),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(calls=CALLS)
+def test_a_total_is_what_the_calls_come_to_one_after_the_other_whenever_it_is_written(
+    calls: list[tuple[str, float, bool]],
+) -> None:
+    expected = Fraction(0)
+    plan = Plan("app", 1, 3600, 3600, (Metric("saves", OneBitMean(1, 10), Flip(0.2)),))
+    with sandbox(plan, policy=Policy.unlimited()) as box:
+        for verb, number, writes in calls:
+            getattr(box.device, verb)("saves", number)
+            value = Fraction(min(10, max(0, number)))
+            expected = {
+                "add": min(Fraction(10), expected + value),
+                "set": value,
+                "max": max(expected, value),
+            }[verb]
+            if writes:
+                box.device.save()
+        assert box.values() == ({"saves": expected} if calls else {})
+
+
+def test_the_largest_value_of_several_devices_on_one_file_counts() -> None:
+    with sandbox(Plan("app", 1, 3600, 3600, (Metric("saves", OneBitMean(1, 10), Flip(0.2)),))) as box:
+        with Device(
+            box.plan, box.state, consent="granted", clock=box.clock, policy=Policy.unlimited()
+        ) as other:
+            box.device.max("saves", 3)
+            other.max("saves", 8)
+            assert box.device.save()
+            assert other.save()
+            box.device.max("saves", 5)
+        assert box.values() == {"saves": 8}
 
 
 def test_memory_stays_bounded_while_nothing_can_be_written(device_of: Make, state: Path) -> None:

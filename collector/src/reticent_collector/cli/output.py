@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from reticent.cli.device import FOUND_PROBLEMS, json_text
+from reticent.cli import FOUND_PROBLEMS, json_text
 from reticent.errors import MissingPackageError, ReticentError
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class, shell_complete
 
-from reticent.cli import added_verbs, device
+from reticent.cli import DEVICE_VERBS, JSON, added_verbs, run_device
 from reticent_collector.cli.output import VerbCommand, as_json, show
 
 
@@ -35,11 +35,11 @@ class DeviceVerbs(click.Command):
         """The verbs of a device, then files and the options of the verb."""
         given: Sequence[str] = ctx.params.get("arguments") or ()
         if not given:
-            words = list(device.VERBS)
-        elif given[0] in device.VERBS and incomplete.startswith("-"):
-            words = [option.name for option in (*device.VERBS[given[0]].options, device.JSON)]
-        elif given[0] in device.VERBS and len(given) > 1:
-            words = list(device.VERBS[given[0]].choices)
+            words = list(DEVICE_VERBS)
+        elif given[0] in DEVICE_VERBS and incomplete.startswith("-"):
+            words = [option.name for option in (*DEVICE_VERBS[given[0]].options, JSON)]
+        elif given[0] in DEVICE_VERBS and len(given) > 1:
+            words = list(DEVICE_VERBS[given[0]].choices)
         else:
             return [CompletionItem(incomplete, type="file")]
         return [CompletionItem(word) for word in words if word.startswith(incomplete)]
@@ -55,7 +55,7 @@ class DeviceVerbs(click.Command):
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def device_verbs(arguments: tuple[str, ...]) -> None:
     """Show what a device sends, and choose whether it may."""
-    code = device.main(arguments)
+    code = run_device(arguments)
     if code:
         raise SystemExit(code)
 

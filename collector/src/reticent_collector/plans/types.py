@@ -14,7 +14,8 @@ def python_types(plan: Plan) -> str:
     """
     A Python stub with a protocol that a `Device` of this plan fulfils.
 
-    Each call takes the metrics it is for: `choose` those of kind choice with their labels, `add` and `set` the others.
+    Each call takes the metrics it is for: `choose` those of kind choice with their labels, `add`, `set` and `max` the
+    others.
     """
     amounts, choices = _amounts(plan), _choices(plan)
     metrics = f"Literal[{', '.join(map(_quoted, amounts))}]"
@@ -29,6 +30,7 @@ def python_types(plan: Plan) -> str:
         lines += [
             f"    def add(self, metric: {metrics}, amount: float = 1, {number}) -> None: ...",
             f"    def set(self, metric: {metrics}, value: float, {number}) -> None: ...",
+            f"    def max(self, metric: {metrics}, value: float, {number}) -> None: ...",
         ]
     for name, labels in choices.items():
         label = f"Literal[{', '.join(map(_quoted, labels))}]"
@@ -47,12 +49,13 @@ def typescript_types(plan: Plan) -> str:
         f"// {_HEAD.format(name=plan.name, version=plan.version)}",
         'import type { Device } from "reticent";',
         "",
-        f'export interface {type_name(plan)} extends Omit<Device, "add" | "set" | "choose"> {{',
+        f'export interface {type_name(plan)} extends Omit<Device, "add" | "set" | "max" | "choose"> {{',
     ]
     if amounts:
         lines += [
             f"  add(metric: {metrics}, amount?: Parameters<Device['add']>[1]): void;",
             f"  set(metric: {metrics}, value: Parameters<Device['set']>[1]): void;",
+            f"  max(metric: {metrics}, value: Parameters<Device['max']>[1]): void;",
         ]
     for name, labels in choices.items():
         lines += [f"  choose(metric: {_quoted(name)}, label: {_either(labels)}): void;"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reticent.device.engine import Engine
     from reticent.device.policy import Policy
     from reticent.device.preview import Preview
-    from reticent.device.totals import Mode
+    from reticent.device.totals import Call
     from reticent.device.transport import Transport
     from reticent.plan import Plan
     from reticent.reports import Report
@@ -176,11 +176,15 @@ class Device(Hosted):
         """Set a metric's total in a round, by default the current one."""
         self._record(metric, value, round, "set")
 
+    def max(self, metric: str, value: object, *, round: int | None = None) -> None:  # noqa: A002
+        """Raise a metric's total in a round to a value, if it is lower: the largest value of the round counts."""
+        self._record(metric, value, round, "max")
+
     def choose(self, metric: str, label: str, *, round: int | None = None) -> None:  # noqa: A002
         """Choose a label in a round, by default the current one; of several, the plan's `pick` counts."""
         self._record(metric, label, round, "set")
 
-    def _record(self, metric: str, amount: object, number: int | None, mode: Mode) -> None:
+    def _record(self, metric: str, amount: object, number: int | None, call: Call) -> None:
         """In memory only, without waiting for a lock: the host may be in a signal handler."""
         engine = self._engine
         if self._debug:
@@ -192,7 +196,7 @@ class Device(Hosted):
                 self._faults.add("closed")
                 return
             if not engine.silenced_by:
-                engine.record(metric, amount, number, mode)
+                engine.record(metric, amount, number, call)
             elif self._settings.policy.silenced_by():
                 return
             self._writer.wake()

@@ -18,7 +18,7 @@ from reticent.device.quarantine import Identity, write_limits
 from reticent.device.receipt import Receipt, Status, read_receipt
 from reticent.device.schema import DeviceRow, device_row
 from reticent.device.statefile import StateFile
-from reticent.device.totals import Mode, Place, TotalChange, merge_changes
+from reticent.device.totals import Call, Place, TotalChange, change_by, merge_changes
 
 if TYPE_CHECKING:
     import sqlite3
@@ -75,8 +75,8 @@ class Engine:
 
     # Values
 
-    def record(self, name: str, amount: object, round_number: int | None, mode: Mode) -> None:
-        """Add to a total or set it, in memory: the host may be in a signal handler, and must not wait."""
+    def record(self, name: str, amount: object, round_number: int | None, call: Call) -> None:
+        """Add to a total, set or raise it, in memory: the host may be in a signal handler, and must not wait."""
         number = floor(self._clock() / self.round_seconds)
         if round_number is not None:
             if not self._has_begun(round_number, number):
@@ -103,9 +103,8 @@ class Engine:
                 self._faults.add(fault)
             if value is None:
                 return
-            if metric.labels:
-                mode = "first" if metric.pick == "first" else "set"
-        self._pending.put((number, name), (value, metric.max_value if top < 0 else top, mode))
+        most = metric.max_value if top < 0 else top
+        self._pending.put((number, name), change_by(call, metric, value, most))
 
     def _has_begun(self, number: object, current: int) -> bool:
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**53:

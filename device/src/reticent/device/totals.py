@@ -11,33 +11,54 @@ from reticent.device.clamp import Value, cut, whole
 if TYPE_CHECKING:
     import sqlite3
 
+    from reticent.plan import Metric
+
 
 Place = tuple[int, str]  # a round and a metric
 
 Mode = Literal["add", "set", "first"]  # added to the total, replaces it, or counts only where there is none
 
-TotalChange = tuple[Value, Value, Mode]
-"""An amount, the max_value of the total, and how to combine them."""
+Call = Literal["add", "set", "max"]  # what a program asks for
+
+TotalChange = tuple[Value, Value, Mode, Value]
+"""An amount, the max_value of the total, how to combine them, and the least that the total is afterwards."""
 
 TotalChanges = dict[Place, TotalChange]
+
+
+def change_by(call: Call, metric: Metric, value: Value, max_value: Value) -> TotalChange:
+    """The change that a call makes."""
+    if metric.labels:
+        return value, max_value, "first" if metric.pick == "first" else "set", 0
+    if call == "max":
+        return 0, max_value, "add", value
+    return value, max_value, call, 0
 
 
 def merge_changes(earlier: TotalChange, later: TotalChange) -> TotalChange:
     """
     Two changes as one.
 
-    >>> merge_changes((2, 10, "set"), (3, 10, "add")), merge_changes((2, 10, "first"), (3, 10, "first"))
-    ((5, 10, 'set'), (2, 10, 'first'))
+    >>> merge_changes((2, 10, "set", 0), (3, 10, "add", 0)), merge_changes((2, 10, "first", 0), (3, 10, "first", 0))
+    ((5, 10, 'set', 0), (2, 10, 'first', 0))
+    >>> merge_changes((2, 10, "add", 4), (3, 10, "add", 6))  # max(total + 2, 4), then max(that + 3, 6)
+    (5, 10, 'add', 7)
     """
-    amount, max_value, mode = later
+    amount, max_value, mode, least = later
     if mode != "add":
         return earlier if mode == "first" else later
-    total = earlier[0] + amount
+    total = _sum(earlier[0], amount, max_value)
+    if earlier[2] == "add":
+        floor = _sum(earlier[3], amount, max_value) if earlier[3] else 0
+        return total, max_value, "add", max(floor, least)
+    return max(total, least), max_value, earlier[2], 0
+
+
+def _sum(total: Value, amount: Value, max_value: Value) -> Value:
+    total += amount
     if total >= max_value:
-        total = max_value
-    elif type(total) is not int:
-        total = cut(total)
-    return total, max_value, earlier[2]
+        return max_value
+    return total if type(total) is int else cut(total)
 
 
 def write(connection: sqlite3.Connection, changes: TotalChanges) -> int:
@@ -58,7 +79,7 @@ def write(connection: sqlite3.Connection, changes: TotalChanges) -> int:
         row = connection.execute(
             "SELECT value FROM totals WHERE round = ? AND metric = ?", (round_number, metric)
         ).fetchone()
-        total = merge_changes((_number(row[0]), 0, "set"), change)[0] if row else change[0]
+        total = merge_changes((_number(row[0]), 0, "set", 0), change)[0] if row else max(change[0], change[3])
         connection.execute(
             "INSERT OR REPLACE INTO totals (round, metric, value) VALUES (?, ?, ?)",
             (round_number, metric, str(total)),

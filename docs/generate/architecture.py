@@ -39,6 +39,7 @@ PARTS = {
         "plan": "what is asked, and what is refused",
         "reports": "the wire: bytes and rules",
         "device": "value to report",
+        "programs": "commands and web services",
         "testing": "a sandbox for programs",
         "cli": "the command, and a device's verbs",
     },

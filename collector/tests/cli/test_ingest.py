@@ -263,6 +263,7 @@ def test_progress_is_told_without_a_terminal_and_ctrl_c_ends_with_the_summary(ur
         assert time.monotonic() < deadline
         pipe.write(line)  # the same report, until there is something to read
     pipe.process.send_signal(signal.SIGINT)
+    assert pipe.process.wait(60) == 130, "it ends by the signal, before its input does"
     code, summary, progress = pipe.end()
     assert (code, summary["accepted"]) == (130, 1)
     assert re.match(r"1 accepted, \d+ duplicate, 0 late, 0 refused; continuing\.\n", progress)

@@ -115,7 +115,7 @@ def large_round(open_again: Callable[[], Store], name: str, reports: int) -> Non
     with measured(f"{name}: list rounds, as a reader", reports):
         store.rounds()
     with measured(f"{name}: load at start", reports):
-        store.load_open_rounds()
+        store.stored_reports()
     with measured(f"{name}: seal", reports):
         store.seal(key)
     store.close()

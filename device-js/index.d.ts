@@ -210,6 +210,11 @@ export class Device {
   report(round?: number): Promise<string | null>;
   /** Answer what is due and send what waits; resolves to how many were accepted. */
   flush(): Promise<number>;
+  /**
+   * Whether to ask the person now: there is no answer yet and no default, no rule silences the device, its state can be
+   * used, and there is a page or a terminal to ask in.
+   */
+  shouldAsk(): Promise<boolean>;
   /** Enter the person's choice; resolves to whether it is done, and then nothing leaves that was not agreed to. A report on its way is waited for, 12 s at most. */
   setConsent(consent: Consent): Promise<boolean>;
   /** Record and send nothing from now on; a later no and yes do not end it. Not done where nothing is kept. */

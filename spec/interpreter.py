@@ -85,6 +85,7 @@ class Plan:
     expires: int | None  #: Unix seconds
     window: int  #: Rounds of a window of sampled answers; 0: answers are remembered
     metrics: tuple[Metric, ...]
+    asked: int  #: How many of them a report answers
     round_loss: Decimal  #: Of one report
     fingerprint: str
     segments: tuple[tuple[str, tuple[str, ...]], ...]
@@ -108,11 +109,12 @@ def plan_of(text: str) -> Plan:
     length = reference.seconds(head["round"])
     # The default grace: seven days or three rounds, whichever is longer.
     grace = reference.seconds(head["grace"]) if "grace" in head else max(7 * DAY, 3 * length)
-    window = reference.seconds(answers["window"]) // length if answers else 0
+    window = reference.seconds(answers["window"]) // length if "window" in answers else 0
     metrics = tuple(_metric(head["name"], name, toml) for name in toml["metrics"])
     losses = sorted((metric.round_loss for metric in metrics), reverse=True)
+    asked = answers.get("metrics", len(metrics))
     day: date | None = head.get("expires")
-    parts = [head["name"], head["version"], length, window, answers.get("metrics")]
+    parts = [head["name"], head["version"], length, window, asked]
     return Plan(
         text=text,
         name=head["name"],
@@ -122,7 +124,8 @@ def plan_of(text: str) -> Plan:
         expires=int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) if day else None,
         window=window,
         metrics=metrics,
-        round_loss=sum(losses[: answers.get("metrics", len(losses))], Decimal(0)),
+        asked=asked,
+        round_loss=sum(losses[:asked], Decimal(0)),
         fingerprint=str([*parts, [(metric.name, metric.digest, metric.flip) for metric in metrics]]),
         segments=tuple((name, tuple(tags)) for name, tags in toml.get("segments", {}).items()),
         uses_cohort=reference.uses_cohort(toml),
@@ -405,7 +408,8 @@ def take_up(state: State, now: float) -> None:
     newest, newest_first = kept.plans[-1] if kept.plans else (None, 0)
     if newest is None or plan.version > newest.version:
         first = first_round(state, plan, now)
-        asks_new = bool(questions(plan, 0).keys() - {(name, digest, 0) for name, digest, _ in kept.held})
+        known = {(name, digest) for name, digest, _ in kept.held}
+        asks_new = any((name, digest) not in known for name, digest, _ in questions(state, plan))
         too_soon = asks_new and kept.changed_in is not None and is_too_soon(state, plan, first)
         if too_soon or is_beyond(state, plan):
             state.is_refused = True
@@ -429,11 +433,11 @@ def take_up(state: State, now: float) -> None:
     beyond = is_beyond(state, newest)
     state.is_refused = state.is_refused or beyond
     state.answers = not beyond
-    if not beyond and not questions(newest, kept.epoch).keys() <= kept.held.keys():
+    if not beyond and not questions(state, newest).keys() <= kept.held.keys():
         if asks_more(state, newest):
             lapse(state, now)
             return
-        kept.held |= questions(newest, kept.epoch)
+        kept.held |= questions(state, newest)
 
 
 def first_round(state: State, plan: Plan, now: float) -> int:
@@ -456,11 +460,40 @@ def draw_secret(state: State) -> None:
     state.secrets_drawn += 1
 
 
-def questions(plan: Plan, epoch: int) -> dict[tuple[str, str, int], Decimal]:
-    """The remembered answers that a plan asks for in an epoch, with their losses for life."""
-    if plan.window:
-        return {}
-    return {(metric.name, metric.digest, epoch): 2 * metric.loss for metric in plan.metrics}
+def questions(state: State, plan: Plan) -> dict[tuple[str, str, int], Decimal]:
+    """The remembered answers that a plan asks this device for, with their losses for life."""
+    kept = state.kept
+    losses = {metric.name: 2 * metric.loss for metric in plan.metrics}
+    names = set() if plan.window else set(losses)
+    if names and plan.asked < len(names) and kept.secret is not None:
+        names = set(reference.answer(plan.text, secret(kept.secret), kept.epoch, 0, {})["answers"])
+    return {
+        (metric.name, metric.digest, kept.epoch): losses[metric.name]
+        for metric in plan.metrics
+        if metric.name in names
+    }
+
+
+def lifetime_with(state: State, plan: Plan) -> Decimal:
+    """
+    What all remembered answers lose for life once a plan is held.
+
+    The plan counts as the set of its metrics that costs most, or as what this device holds of them, if that is more.
+    """
+    kept = state.kept
+    keys = {(metric.name, metric.digest, kept.epoch) for metric in plan.metrics}
+    dearest = sum(
+        sorted((2 * metric.loss for metric in plan.metrics), reverse=True)[: plan.asked], Decimal(0)
+    )
+    own = {key: loss for key, loss in kept.held.items() if key in keys}
+    if kept.secret is not None:
+        own |= questions(state, plan)
+    others = sum((loss for key, loss in kept.held.items() if key not in keys), Decimal(0))
+    lost = Decimal(0)
+    if kept.lost is not None:
+        limit = kept.lost["max_lifetime"]
+        lost = Decimal("Infinity") if limit is None else Decimal(limit)
+    return lost + others + max(dearest, sum(own.values(), Decimal(0)))
 
 
 def is_too_soon(state: State, plan: Plan, first: int) -> bool:
@@ -474,7 +507,6 @@ def is_too_soon(state: State, plan: Plan, first: int) -> bool:
 def is_beyond(state: State, plan: Plan) -> bool:
     """Whether a plan asks for more than the policy allows."""
     limit = state.policy
-    kept = state.kept
 
     def above(figure: Any, name: str) -> bool:
         return limit[name] is not None and figure > limit[name]
@@ -492,12 +524,8 @@ def is_beyond(state: State, plan: Plan) -> bool:
             above(plan.round_loss * windows_in_year, "max_year"),
         ]
     else:
-        lifetime = sum({**kept.held, **questions(plan, kept.epoch)}.values(), Decimal(0))
-        if kept.lost is not None:
-            lost = kept.lost["max_lifetime"]
-            lifetime += Decimal("Infinity") if lost is None else Decimal(lost)
         problems += [below(metric.flip, "least_flip") for metric in plan.metrics]
-        problems.append(above(lifetime, "max_lifetime"))
+        problems.append(above(lifetime_with(state, plan), "max_lifetime"))
     return any(problems)
 
 
@@ -507,8 +535,10 @@ def is_beyond(state: State, plan: Plan) -> bool:
 def agreement(state: State, plan: Plan) -> dict[str, Any]:
     """What a yes is given to."""
     losses = {metric.name: (metric.digest, metric.round_loss, metric.loss) for metric in plan.metrics}
-    window = plan.window * plan.length
-    return {"epoch": state.kept.epoch, "window": window, "loss": plan.round_loss, "metrics": losses}
+    return {
+        "epoch": state.kept.epoch, "window": plan.window * plan.length, "loss": plan.round_loss, "metrics": losses,
+        "divided": not plan.window and plan.asked < len(plan.metrics),
+    }  # fmt: skip
 
 
 def asks_more(state: State, plan: Plan) -> bool:
@@ -521,6 +551,8 @@ def asks_more(state: State, plan: Plan) -> bool:
         return True
     if asked["window"] < agreed["window"] or asked["loss"] > agreed["loss"]:
         return True
+    if agreed["divided"] and asked["metrics"].keys() != agreed["metrics"].keys():
+        return True  # without the metrics that it was asked, a device is asked others
     for name, (digest, *losses) in asked["metrics"].items():
         known = agreed["metrics"].get(name)
         if known is None or known[0] != digest or any(a > b for a, b in zip(losses, known[1:], strict=True)):
@@ -635,7 +667,7 @@ def is_asked(state: State, number: int, now: float) -> bool:
     if plan is None or has_expired(plan, now) or any(report.round == number for report in kept.reports):
         return False
     if not plan.window:
-        return questions(plan, kept.epoch).keys() <= kept.held.keys()
+        return questions(state, plan).keys() <= kept.held.keys()
     first = plan.first_of_window(number)
     is_open = any(window.start == first * plan.length and window.round is None for window in kept.windows)
     return (
@@ -669,7 +701,8 @@ def answer(state: State, number: int) -> Report:
     else:
         made = reference.answer(plan.text, secret(state.secret), kept.epoch, number, values)
         for metric in plan.metrics:
-            classes[metric.name, metric.digest, kept.epoch] = made["answers"][metric.name]["class"]
+            if metric.name in made["answers"]:
+                classes[metric.name, metric.digest, kept.epoch] = made["answers"][metric.name]["class"]
         if not is_local:
             for question, used in classes.items():
                 kept.used.setdefault(question, set()).add(used)

@@ -32,6 +32,11 @@ def sampled(
     return plan(metrics, version=version, head=head, more=answers)
 
 
+def divided(metrics: str, *, asked: int = 1, version: int = 1) -> str:
+    """A plan whose answers are remembered, about some of the metrics."""
+    return plan(metrics, version=version, more=f"\n[answers]\nmetrics = {asked}\n")
+
+
 BASE = "saves 1.0 0.2"
 DAILY, HOURLY, WEEKLY = 'round = "1d"', 'round = "1h"', 'round = "7d"'
 PLANS = {
@@ -64,6 +69,15 @@ PLANS = {
     "short-round": plan(BASE, head='round = "30m"\ngrace = "12h"'),
     "half-2": plan("saves 0.5 0.2", version=2),
     "constructor": plan("constructor 1.0 0.2"),
+    "divided": divided("closes 1.0 0.2, opens 1.0 0.2"),
+    "divided-2": divided("opens 1.0 0.2, closes 1.0 0.2, pastes 1.0 0.2", version=2),
+    "divided-displaced-2": divided("closes 1.0 0.2, opens 1.0 0.2, prints 1.0 0.2", version=2),
+    "divided-fewer-2": plan("opens 1.0 0.2", version=2),
+    "divided-both-2": divided("closes 1.0 0.2, opens 1.0 0.2", asked=2, version=2),
+    "both": plan("closes 1.0 0.2, opens 1.0 0.2"),
+    "divided-1-of-both-2": divided("closes 1.0 0.2, opens 1.0 0.2", version=2),
+    "divided-seven": divided(", ".join(f"m{number} 1.0 0.2" for number in range(7)), asked=5),
+    "divided-uneven": divided("saves 0.5 0.2, opens 2.0 0.2"),
     "sampled": sampled("saves 1.0, opens 1.0"),
     "sampled-2": sampled("saves 1.0, opens 1.0", version=2),
     "sampled-both-2": sampled("saves 1.0, opens 1.0", version=2).replace("metrics = 1", "metrics = 2"),
@@ -571,6 +585,78 @@ life(
     start(policy={"max_lifetime": 4}), at(1, "flush"), *UNTIL_40,
     start(40, plan="half-2", policy={"max_lifetime": 2.5}), at(41, "flush"), at(41.5, "close"),
     start(42, plan="half-2", policy={"max_lifetime": 3}), at(43, "flush"), at(44, "flush"),
+)  # fmt: skip
+
+# Remembered answers about some of the metrics
+
+
+def add_to_all(number: float, amount: int) -> list[Event]:
+    """Values of every metric of "divided" and its versions."""
+    return [add(number, amount, metric) for metric in ("closes", "opens", "prints")]
+
+
+life(
+    "divided",
+    "The secret picks a metric, the same in every round; after forget a new secret picks again.",
+    start(plan="divided"), at(1, "flush"), *add_to_all(1, 10), at(2, "flush"), *add_to_all(2, 0), at(3, "flush"),
+    at(4, "flush"), at(4.5, "forget"), *add_to_all(5, 10), at(6, "flush"), at(7, "flush"), at(8, "flush"),
+)  # fmt: skip
+life(
+    "divided-version",
+    "Neither a new version nor the order of metrics draws the set again; a new metric that is not picked asks nothing.",
+    start(plan="divided"), at(1, "flush"), *add_to_all(1, 10), at(2, "flush"), at(2.5, "close"),
+    start(3, plan="divided-2"), at(4, "flush"), *add_to_all(4, 10), at(5, "flush"), at(6, "flush"),
+)  # fmt: skip
+life(
+    "divided-displaced",
+    "A new metric takes the place of another, whose answers stay counted.",
+    start(plan="divided"), at(1, "flush"), *add_to_all(1, 10), at(2, "flush"), *UNTIL_40,
+    start(40, plan="divided-displaced-2"), at(41, "flush"), *add_to_all(41, 10), at(42, "flush"), at(43, "flush"),
+)  # fmt: skip
+life(
+    "divided-displaced-too-soon",
+    "A metric that takes the place of another soon after is refused; the version held goes on.",
+    start(plan="divided"), at(1, "flush"), *add_to_all(1, 10), at(2, "flush"), at(2.5, "close"),
+    start(3, plan="divided-displaced-2"), at(4, "flush"), *add_to_all(4, 10), at(5, "flush"),
+)  # fmt: skip
+life(
+    "divided-displaced-limit",
+    "What was asked before and what is asked now add up for life.",
+    start(plan="divided", policy={"max_lifetime": 2}), at(1, "flush"), at(2, "flush"), *UNTIL_40,
+    start(40, plan="divided-displaced-2", policy={"max_lifetime": 3}), at(41, "flush"), at(41.5, "close"),
+    start(42, plan="divided-displaced-2", policy={"max_lifetime": 4}), at(43, "flush"), at(44, "flush"),
+)  # fmt: skip
+life(
+    "divided-limit",
+    "A device that was picked for the cheaper metric decides by the dearer one, as every other device.",
+    start(plan="divided-uneven", policy={"max_lifetime": 3}), at(1, "flush"), at(1.5, "close"),
+    start(2, plan="divided-uneven", policy={"max_lifetime": 4}), at(3, "flush"), at(4, "flush"), at(4.5, "close"),
+    start(5, plan="divided-uneven", policy={"max_lifetime": 3}), at(6, "flush"), at(7, "flush"),
+)  # fmt: skip
+life(
+    "divided-seven",
+    "Seven metrics of which five are asked cost as much as five.",
+    start(plan="divided-seven"), at(1, "flush"), *[add(1, 10, f"m{number}") for number in range(7)], at(2, "flush"),
+    at(3, "flush"), at(3.5, "close"), start(4, plan="divided-seven"), at(5, "flush"), at(6, "flush"),
+)  # fmt: skip
+for name, about in (
+    ("divided-fewer-2", "A yes does not hold for a version without the metric that this device was asked."),
+    ("divided-both-2", "A yes does not hold for a version that asks for more of the metrics."),
+    ("divided-2", "A yes does not hold for a version with a new metric."),
+):
+    life(
+        f"{name}-asks-again",
+        about,
+        start(plan="divided", consent="unset"), at(0.1, "consent", choice="granted"), at(1, "flush"), at(2, "flush"),
+        *UNTIL_40, start(40, plan=name, consent="unset"), at(41, "flush"), at(41.5, "consent", choice="granted"),
+        at(42, "flush"), at(43, "flush"), at(44, "flush"),
+    )  # fmt: skip
+life(
+    "divided-from-all-asks-nothing-more",
+    "A yes to all metrics holds for a version that asks for some of them.",
+    start(plan="both", consent="unset"), at(0.1, "consent", choice="granted"), at(1, "flush"), at(2, "flush"),
+    *UNTIL_40, start(40, plan="divided-1-of-both-2", consent="unset"), at(41, "flush"), at(42, "flush"),
+    at(43, "flush"),
 )  # fmt: skip
 
 # Damage

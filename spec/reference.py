@@ -122,6 +122,22 @@ SAMPLED_PLANS = [
 ]
 """Plans, and the windows (counted from the first) that they are answered in."""
 
+DIVIDED = PLAN.replace('name = "vectors"', 'name = "divided"')
+_HEAD, *_METRICS = DIVIDED.split("[groups")[0].split("[metrics")
+_REST = "[groups" + DIVIDED.split("[groups")[1]
+DIVIDED_PLANS = [
+    DIVIDED + "[answers]\nmetrics = 1\n",
+    DIVIDED + '[answers]\nkind = "remembered"\nmetrics = 5\n',
+    DIVIDED + "[answers]\nmetrics = 8\n",
+    _HEAD.replace("version = 3", "version = 4")
+    + "".join("[metrics" + metric for metric in reversed(_METRICS))
+    + _REST
+    + "[answers]\nmetrics = 5\n",
+    DIVIDED.replace("version = 3", "version = 5").replace("epsilon = 1.5", "epsilon = 1.25")
+    + "[answers]\nmetrics = 5\n",
+]
+"""One plan in several versions: other numbers of metrics, another order, other parameters."""
+
 KINDS = """
 [plan]
 name = "kinds"
@@ -389,9 +405,15 @@ def answer(text: str, secret: bytes, epoch: int, round_number: int, values: dict
             for name in group["metrics"]:
                 exact[name] = exact[name] * number(group["max_total"]) / total
     cohort = draws(secret, (plan, "", b"", epoch, "cohort", 0), 1)[0] >> 56
+    ranks = [(draws(secret, (plan, name, b"", epoch, "metrics", 0), 1)[0], name) for name in toml["metrics"]]
+    count = toml.get("answers", {}).get("metrics", len(ranks))
+    asked = {name for _, name in sorted(ranks)[:count]}
     answers, bits = {}, []
     for name, table in toml["metrics"].items():
         metric = shape(plan, name, table)
+        if name not in asked:
+            bits += [0] * metric["bits"]
+            continue
         digest = digest_of(digest_input(plan, name, toml))
         alpha = draws(secret, (plan, name, digest, epoch, "alpha", 0), 1)[0]
         chosen, limits = choose(metric, exact[name], alpha, cohort, has_absent(table))
@@ -411,10 +433,11 @@ def answer(text: str, secret: bytes, epoch: int, round_number: int, values: dict
     packed = int("".join(map(str, bits)).ljust(-(-len(bits) // 8) * 8, "0"), 2).to_bytes(
         -(-len(bits) // 8), "big"
     )
+    bitmap = padded("".join("01"[name in asked] for name in toml["metrics"])).hex()
     return {
         "round": round_number, "values": values, "cohort": cohort, "answers": answers,
         "id": name_of_report.hex(), "bits": packed.hex(),
-    }  # fmt: skip
+    } | ({"asked": bitmap} if count < len(ranks) else {})  # fmt: skip
 
 
 def seconds(duration: str) -> int:
@@ -434,10 +457,11 @@ def sampled_answer(text: str, secret: bytes, epoch: int, window_number: int, val
     start = first * length
     names = list(toml["metrics"])
     picked = first + rounds * sampled_draws(secret, (plan, start, "", b"", epoch, "round", 0), 1)[0] // WHOLE
-    ranks = sampled_draws(secret, (plan, start, "", b"", epoch, "metrics", 0), len(names))
-    places = sorted((rank, place) for place, rank in enumerate(ranks))
+    ranks = [
+        (sampled_draws(secret, (plan, start, name, b"", epoch, "metrics", 0), 1)[0], name) for name in names
+    ]
     count = toml["answers"].get("metrics", len(names))
-    asked = sorted(place for _, place in places[:count])
+    asked = sorted(names.index(name) for _, name in sorted(ranks)[:count])
     exact: Any = {name: measured(table, values.get(name)) for name, table in toml["metrics"].items()}
     for group in toml.get("groups", {}).values():
         total = sum(exact[name] for name in group["metrics"])
@@ -514,6 +538,26 @@ def sampled(secrets: list[bytes], histories: list[dict[str, str]]) -> list[dict[
                     if "first" in names:
                         values = {"first": "10", "second": str(place)}
                     report = sampled_answer(text, secret, epoch, number_of_window, values)
+                    reports.append(report | sampled_bytes(text, report, segment, bytes([1, 1])))
+                devices.append({"secret": secret.hex(), "epoch": epoch, "reports": reports})
+        plans.append({"plan": text, "segment": segment, "devices": devices})
+    return plans
+
+
+def divided(secrets: list[bytes], histories: list[dict[str, str]]) -> list[dict[str, Any]]:
+    """Remembered answers about some of the metrics; a metric keeps its draw in every version."""
+    plans: list[dict[str, Any]] = []
+    segment = {"os": "macos", "channel": "other"}
+    for text in DIVIDED_PLANS:
+        names = tomllib.loads(text)["metrics"]
+        devices = []
+        for secret in secrets:
+            for epoch in (0, 1):
+                reports = []
+                for place, history in enumerate(histories):
+                    values = {name: value for name, value in history.items() if name in names}
+                    report = answer(text, secret, epoch, 81652 + place, values)
+                    report["asked"] = report.get("asked", "")
                     reports.append(report | sampled_bytes(text, report, segment, bytes([1, 1])))
                 devices.append({"secret": secret.hex(), "epoch": epoch, "reports": reports})
         plans.append({"plan": text, "segment": segment, "devices": devices})
@@ -649,6 +693,7 @@ def write() -> dict[str, Any]:
         "plan": PLAN,
         "devices": devices,
         "sampled": sampled(secrets, histories),
+        "divided": divided(secrets, histories),
         "kinds": kinds(secrets),
     }  # fmt: skip
 

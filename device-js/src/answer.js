@@ -37,7 +37,7 @@ function inRange(plan, values) {
  * @param {Record<string, unknown>} segment
  */
 export function answer(draws, plan, round, values, segment) {
-  const asked = draws.asked(plan.metrics.length, plan.asked);
+  const asked = draws.asked(plan);
   const cohort = draws.cohort();
   const clean = inRange(plan, values);
   /** @type {number[]} */

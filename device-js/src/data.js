@@ -19,6 +19,7 @@
  * @typedef {object} Costs what questions cost, to see whether others cost more
  * @property {number} window seconds of a window of sampled answers; 0: answers are remembered
  * @property {number} report
+ * @property {boolean} [isDivided] whether a device is asked some of the metrics for life
  * @property {[name: string, digest: string, round: number, lifetime: number][]} metrics
  */
 /**

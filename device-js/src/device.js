@@ -95,6 +95,7 @@ export class Device {
     }
     await device.#quietly(() => device.#update(() => {}));
     if (device.#settings.debug) device.#slips();
+    else device.#countTags();
     device.#state.watch?.(device.#look);
     globalThis.document?.addEventListener("visibilitychange", device.#onHide);
     return device;
@@ -238,10 +239,27 @@ export class Device {
 
   // What a person can see and stop
 
+  /**
+   * Whether to ask the person now: there is no answer yet, no rule silences the device, its state can be used, and there
+   * is a page or a terminal to ask in.
+   */
+  async shouldAsk() {
+    const { document, process } = /** @type {any} */ (globalThis);
+    if (!document && !(process?.stdin?.isTTY && process.stderr?.isTTY)) return false;
+    const isOpen = await this.#quietly(() =>
+      this.#update(({ data, setting: { plan, silenced }, now }) =>
+        data.inForce === "unset" && !silenced.length && !isExpired(plan, now)),
+    );
+    return isOpen ?? false;
+  }
+
   /** Enter the person's choice. @param {Consent} consent */
   async setConsent(consent) {
     if (!CONSENTS.includes(consent)) throw new RangeError("consent: expected unset, granted, denied or local");
-    return this.#do((engine) => engine.choose(consent), consent !== "granted");
+    const done = await this.#do((engine) => engine.choose(consent), consent !== "granted");
+    // A no holds here, also where it cannot be kept.
+    if (!done && consent !== "granted") this.#settings.consent = consent;
+    return done;
   }
 
   /** Record and send nothing from now on; rounds that a pause overlaps are never answered. */
@@ -488,6 +506,17 @@ export class Device {
     this.#count(kind);
   }
 
+  /** Tags that the plan does not have are left out or sent as "other". */
+  #countTags() {
+    for (const [name, tag] of Object.entries(this.#settings.segment)) {
+      const declared = this.#plan.segments.find((one) => one.name === name);
+      if (!declared) this.#count(`unknown-segment: ${plainName(name)}`);
+      else if (![...declared.values, "other"].includes(/** @type {string} */ (tag))) {
+        this.#count(`unknown-tag: ${name}`);
+      }
+    }
+  }
+
   /** In debug, what would keep the device silent without a word, by name. */
   #slips() {
     const { segment } = this.#settings;
@@ -506,6 +535,9 @@ export class Device {
     }
   }
 }
+
+/** A name of the host's own, for a note. @param {string} name */
+const plainName = (name) => name.slice(0, 64).replace(/[^A-Za-z0-9_.-]/g, "?");
 
 /**
  * What a promise resolves to; false when it takes longer.

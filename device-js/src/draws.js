@@ -95,15 +95,19 @@ export class Draws {
   }
 
   /**
-   * Which metrics are answered: those with the smallest draws, the earlier of two that are equal.
+   * Which metrics are answered: those with the smallest draws, the earlier name of two that are equal.
    *
-   * @param {number} metrics @param {number} count
+   * @param {import("./plan.js").Plan} plan @returns {boolean[]}
    */
-  asked(metrics, count) {
-    const ranks = this.words("", NOTHING, "metrics", 0, metrics);
-    const places = ranks.map((_, place) => place);
-    places.sort((a, b) => (ranks[a] < ranks[b] ? -1 : ranks[a] > ranks[b] ? 1 : a - b));
-    const chosen = new Set(places.slice(0, count));
-    return ranks.map((_, place) => chosen.has(place));
+  asked({ metrics, asked }) {
+    if (asked === metrics.length) return metrics.map(() => true);
+    const ranks = metrics.map(
+      (/** @type {import("./plan.js").Metric} */ { name }) => ({ name, draw: this.words(name, NOTHING, "metrics", 0)[0] }),
+    );
+    const ordered = [...ranks].sort((one, other) =>
+      one.draw < other.draw || (one.draw === other.draw && one.name < other.name) ? -1 : 1,
+    );
+    const chosen = new Set(ordered.slice(0, asked));
+    return ranks.map((/** @type {{ name: string, draw: bigint }} */ rank) => chosen.has(rank));
   }
 }

@@ -616,6 +616,7 @@ const newSecret = () => toHex(crypto.getRandomValues(new Uint8Array(32)));
 const costsOf = (plan) => ({
   window: plan.window * plan.roundSeconds,
   report: lossOfReport(plan),
+  isDivided: plan.isDivided,
   metrics: plan.metrics.map((/** @type {Metric} */ metric) => [
     metric.name,
     toHex(metric.digest),
@@ -626,7 +627,8 @@ const costsOf = (plan) => ({
 
 /**
  * Whether a plan asks more than what the person agreed to: a question more, new answers to an old one, a higher loss,
- * shorter windows.
+ * shorter windows; where a device was asked some of the metrics for life, one metric less, since it may be asked another
+ * one instead.
  *
  * @param {Costs} agreed @param {Plan} plan
  */
@@ -636,6 +638,7 @@ function costMore(agreed, plan) {
     agreed.window > 0 !== costs.window > 0 ||
     costs.window < agreed.window ||
     costs.report > agreed.report ||
+    (agreed.isDivided && costs.metrics.length < agreed.metrics.length) ||
     costs.metrics.some(([name, digest, round, lifetime]) => {
       const before = agreed.metrics.find((one) => one[0] === name);
       return !before || before[1] !== digest || round > before[2] || lifetime > before[3];

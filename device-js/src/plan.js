@@ -252,13 +252,10 @@ export class Plan {
       "remembered or sampled",
     );
     this.sampled = answers.kind === "sampled";
+    const asked = answers.metrics ?? this.metrics.length;
+    expect(isWhole(asked, 1, this.metrics.length), "answers.metrics", `1 to ${this.metrics.length}`);
     if (this.sampled) {
       expect(isWhole(answers.window, 1, 10 ** 9), "answers.window", "a whole number of rounds");
-      expect(
-        isWhole(answers.metrics, 1, this.metrics.length),
-        "answers.metrics",
-        `1 to ${this.metrics.length}`,
-      );
       expect(
         this.metrics.every((/** @type {Metric} */ metric) => metric.flip === 0n),
         "answers",
@@ -268,7 +265,9 @@ export class Plan {
     /** Rounds of a window; 0 where answers are remembered. @type {number} */
     this.window = this.sampled ? answers.window : 0;
     /** How many metrics a report answers. @type {number} */
-    this.asked = this.sampled ? answers.metrics : this.metrics.length;
+    this.asked = asked;
+    /** Whether a device answers some of the metrics for as long as it remembers, and never the others. */
+    this.isDivided = !this.sampled && asked < this.metrics.length;
     this.usesCohort = this.metrics.some((/** @type {Metric} */ metric) => metric.mechanism.usesCohort);
   }
 
@@ -315,8 +314,10 @@ export class Plan {
     );
     const groups = this.groups.map((group) => [group.name, group.metrics, `${group.maxTotal}`]);
     const segments = this.segments.map((segment) => [segment.name, segment.values]);
-    const sampled = this.sampled ? [["sampled", this.window, this.asked]] : [];
-    return [this.name, this.version, this.roundSeconds, metrics, groups, segments, ...sampled];
+    const parts = [this.name, this.version, this.roundSeconds, metrics, groups, segments];
+    if (this.sampled) parts.push(["sampled", this.window, this.asked]);
+    else if (this.isDivided) parts.push(["remembered", this.asked]);
+    return parts;
   }
 
   /**

@@ -164,7 +164,8 @@ export function readEnvironment() {
     doNotTrack: Object.entries(signs).find(([, holds]) => holds)?.[0] ?? "",
     ci: CI.find(isSet) ?? "",
     container: [
-      ...["container", "KUBERNETES_SERVICE_HOST"].filter(isSet),
+      // A Flatpak is an application on a person's own desktop.
+      ...["container", "KUBERNETES_SERVICE_HOST"].filter((name) => isSet(name) && env[name] !== "flatpak"),
       ...CONTAINER_FILES.filter((path) => fs?.existsSync(path)),
     ][0] ?? "",
   };

@@ -30,7 +30,7 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 /**
  * POST {endpoint}/v1/reports, with `Authorization: Bearer KEY`.
  *
- * HTTPS, or plain HTTP to this machine only. No redirects, cookies or referrer, and no header that differs between
+ * HTTPS, or plain HTTP to this machine only; an address that ends with /v1/reports is taken as well. No redirects, cookies or referrer, and no header that differs between
  * devices besides those that a browser adds by itself.
  *
  * @param {string} endpoint @param {string | null} key @returns {Transport}
@@ -50,7 +50,7 @@ export function httpTransport(endpoint, key = null) {
   if (key !== null && !/^[!-~]{1,512}$/.test(key)) {
     throw new RangeError("key: expected printable ASCII without spaces or line breaks");
   }
-  const url = `${address.origin}${address.pathname.replace(/\/+$/, "")}/v1/reports`;
+  const url = `${address.origin}${address.pathname.replace(/\/+$/, "").replace(/\/v1\/reports$/, "")}/v1/reports`;
   const headers = {
     "Content-Type": "application/json",
     ...(key === null ? {} : { Authorization: `Bearer ${key}` }),

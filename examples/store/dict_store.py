@@ -3,7 +3,7 @@ A store in dictionaries, the smallest that keeps the laws of `reticent_collector
 
     python examples/store/dict_store.py
 
-`Store` knows which reports are new, late or counted twice; a backend only keeps what it is given.
+A round is a log of groups until it is sealed; counting takes each id once.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,20 +15,18 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent_collector.stores import (
     Count,
-    GroupRange,
     Key,
     Layout,
-    OpenRound,
     Records,
     Repair,
     RoundGoneError,
     RoundInfo,
     RoundKey,
-    Seen,
     State,
     Store,
     latest,
 )
+from reticent_collector.stores.sorting import Sorting, count_once
 from reticent_collector.testing import check_store
 
 
@@ -88,32 +86,34 @@ class DictBackend:
 
     # Open rounds: a list of groups each
 
-    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, GroupRange | None]:
-        """Put a group into each round that is open; a durable backend has written them when it returns."""
-        stored: dict[RoundKey, GroupRange | None] = {}
+    def put(self, groups: Mapping[RoundKey, Records]) -> list[RoundKey]:
+        """Append a group to each round that is open; a durable backend has written them when it returns."""
         with self._lock:
-            for key, records in groups.items():
-                if self.state(key) in (None, "open"):
-                    self._groups.setdefault(key, []).append(records)
-                    stored[key] = GroupRange("", len(self._groups[key]), len(self._groups[key]))
-        return stored
+            stored = [key for key in groups if self.state(key) in (None, "open")]
+            for key in stored:
+                self._groups.setdefault(key, []).append(groups[key])
+            return stored
 
-    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[GroupRange, Records]]]:
-        """The groups that were not seen, all at once."""
+    def records(self, key: RoundKey) -> Iterator[Records]:
+        """The groups of a round that is not sealed."""
         with self._lock:
             if key not in self._groups:
                 raise RoundGoneError
-            groups = [(GroupRange("", n, n), records) for n, records in enumerate(self._groups[key], 1)]
-        yield [(span, records) for span, records in groups if span not in seen]
+            groups = list(self._groups[key])
+        yield from groups
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
         """Latest first, the `last` ones of each plan."""
         with self._lock:
             keys = [key for key in (*self._groups, *self._sealed) if plan in (None, key.plan)]
             return [
-                RoundInfo(key, self.state(key) or "open", self.count(key).reports)
-                for key in latest(keys, last)
+                RoundInfo(key, self.state(key) or "open", self._reports(key)) for key in latest(keys, last)
             ]
+
+    def _reports(self, key: RoundKey) -> int:
+        if key in self._sealed:
+            return self._sealed[key].reports
+        return sum(map(len, self._groups[key]))
 
     def unsealed(self) -> list[RoundKey]:
         """Rounds that wait to be sealed."""
@@ -147,10 +147,8 @@ class DictBackend:
         with self._lock:
             if key in self._sealed:
                 return self._sealed[key]
-            whole = OpenRound(self.layout(key))
-            for groups in self.groups(key, whole.seen):
-                whole.take(groups)
-            return Count(len(whole), whole.counts())
+            stored = self._reports(key)
+        return count_once(self.layout(key), self.records(key), stored, Sorting())
 
     def publish(self, key: RoundKey, count: Count) -> bool:
         """Counts for ever, and the records are gone; False when somebody was quicker."""

@@ -137,6 +137,18 @@ def sampled_moments(metric: Metric, history: list[int], plan: Plan, wrong: str =
     return np.concatenate(mean), covariance
 
 
+def divided_moments(metric: Metric, history: list[int], plan: Plan, wrong: str = "") -> tuple[Any, Any]:
+    """The same for remembered answers to some of the metrics: a device is asked in all rounds, or in none."""
+    asked = plan.asked / len(plan.metrics)
+    mean, covariance = moments(metric, history)
+    both = np.full(covariance.shape, asked)
+    if wrong == "asked":  # drawn in each round: both rounds are asked with the product of the chances
+        rows = metric.mechanism.row_count * 2
+        same = np.kron(np.eye(len(history)), np.ones((rows, rows)))
+        both = np.where(same == 1, asked, asked**2)
+    return asked * mean, both * (covariance + np.outer(mean, mean)) - asked**2 * np.outer(mean, mean)
+
+
 def agrees(found: NDArray[np.float64], mean: Any, covariance: Any) -> bool:
     """Whether repetitions, one per row, have this mean and this covariance, entry by entry."""
     repetitions, spread = len(found), np.maximum(np.diag(covariance), 0)
@@ -193,6 +205,24 @@ def test_sampled_counts_have_the_mean_and_covariance_of_devices_and_no_other_law
     assert agrees(found, *law())
     if metric.mechanism.row_count == 1:  # with several rows the reports of each are too few to tell
         assert not agrees(found, *law("picks")), "rounds of a window that are picked independently"
+
+
+@pytest.mark.parametrize("kind", ["one step", "three steps", "hadamard", "choice", "two bits"])
+def test_divided_counts_have_the_mean_and_covariance_of_devices_and_no_other_law_does(kind: str) -> None:
+    """Two of three metrics, the same in all rounds."""
+    metric, histories = METRICS[kind], HISTORIES.get(kind, USUAL)
+    others = Metric("y", OneBitMean(1, 60)), Metric("z", OneBitMean(1, 60))
+    plan = plan_of(others[0], metric, others[1], answers=Answers(metrics=2))
+    values = np.array(histories).T
+    crowd = Crowd.of({"x": values, "y": values * 0, "z": values * 0}, devices=2 * COPIES)
+    found = tallies(plan, crowd)
+
+    def law(wrong: str = "") -> tuple[Any, Any]:
+        one, other = (divided_moments(metric, history, plan, wrong) for history in histories)
+        return COPIES * (one[0] + other[0]), COPIES * (one[1] + other[1])
+
+    assert agrees(found, *law())
+    assert not agrees(found, *law("asked")), "metrics that are drawn in each round"
 
 
 def test_a_device_picks_one_round_of_a_window_and_so_many_metrics() -> None:
@@ -261,8 +291,10 @@ SAMPLED = replace(
     answers=Answers(window=2, metrics=3),
 )
 
+DIVIDED = replace(EVERYTHING, answers=Answers(metrics=3))
 
-@pytest.mark.parametrize("plan", [EVERYTHING, SAMPLED], ids=["remembered", "sampled"])
+
+@pytest.mark.parametrize("plan", [EVERYTHING, SAMPLED, DIVIDED], ids=["remembered", "sampled", "divided"])
 def test_counts_agree_with_those_of_the_fleet_over_rounds_and_segments(plan: Plan) -> None:
     """
     Means and covariances over rounds and segments of 150 fleets and 250 draws, and a joint limit that bites.

@@ -271,6 +271,7 @@ TAKEN: list[tuple[str, object]] = [
     ("answers", GONE),
     ("answers", {}),
     ("answers", {"kind": "remembered"}),
+    ("answers", {"metrics": 1}),
     ("answers", {"kind": "sampled", "window": "6h"}),
     ("metrics.mean.flip", 0),
     ("metrics.mean.flip", Decimal("0.0")),
@@ -431,7 +432,6 @@ REFUSED: list[tuple[str, object]] = [
     ("answers.metrics", "1"),
     ("answers.rounds", 2),
     ("answers", {"kind": "remembered", "window": "7d"}),
-    ("answers", {"metrics": 1}),
     ("version", 1),
 ]
 

@@ -164,6 +164,42 @@ def test_sampled_answers_and_their_bytes(vectors: dict[str, Any]) -> None:
             assert from_packed(bytes.fromhex(vector["packed"]), plan) == [report]
 
 
+@pytest.mark.parametrize("vectors", VECTORS["divided"], ids=lambda vectors: vectors["plan"][-30:])
+def test_remembered_answers_about_some_of_the_metrics(vectors: dict[str, Any]) -> None:
+    plan = Plan.from_toml(vectors["plan"])
+    for device in vectors["devices"]:
+        draws = SecretDraws(bytes.fromhex(device["secret"]), plan.name, device["epoch"])
+        for vector in device["reports"]:
+            values = {name: Fraction(value) for name, value in vector["values"].items()}
+            report, visited = answer(draws, plan, vector["round"], values, vectors["segment"])
+            assert visited == {name: memo["class"] for name, memo in vector["answers"].items()}
+            assert ((report.asked or b"").hex(), report.bits.hex()) == (vector["asked"], vector["bits"])
+            assert to_json(report).decode() == vector["json"]
+            assert from_json(vector["json"].encode()) == report
+            assert to_packed([report], plan).hex() == vector["packed"]
+            assert from_packed(bytes.fromhex(vector["packed"]), plan) == [report]
+
+
+def test_a_device_is_asked_the_same_metrics_in_every_version() -> None:
+    """By name: neither the order of the metrics, nor their parameters, nor the version draws another set."""
+    sets: dict[tuple[str, int, int], set[frozenset[str]]] = {}
+    for vectors in VECTORS["divided"]:
+        asked = Plan.from_toml(vectors["plan"]).asked
+        for device in vectors["devices"]:
+            for report in device["reports"]:
+                device_sets = sets.setdefault((device["secret"], device["epoch"], asked), set())
+                device_sets.add(frozenset(report["answers"]))
+    assert {asked for _, _, asked in sets} == {1, 5, 8}
+    assert all(len(of_device) == 1 for of_device in sets.values()), (
+        "one set for life, whatever the values are"
+    )
+    for (secret, epoch, asked), of_device in sets.items():
+        [one] = of_device
+        assert len(one) == asked
+        [more] = sets[secret, epoch, 5]
+        assert asked > 1 or one < more, "a larger set holds the smaller one"
+
+
 def test_the_sampled_vectors_differ_in_what_they_should() -> None:
     """Picks, metrics and cohorts move from window to window; windows of one and of 1,000 rounds are there."""
     plans = [Plan.from_toml(vectors["plan"]) for vectors in VECTORS["sampled"]]

@@ -101,7 +101,7 @@ def fill(store: Any) -> None:
     (plan,) = store.plans()
     fleet = SdkFleet(plan, DEVICES, 3, [{"os": "ab"[device % 2]} for device in range(DEVICES)])
     now, layout = plan.round_at(NOW), Layout(plan)
-    store.load_open_rounds()
+    store.stored_reports()
     for number in (now - 3, now - 2, now):
         values = {metric.name: [4] * DEVICES for metric in plan.metrics}
         key = RoundKey(plan.name, plan.version, number)
@@ -178,7 +178,7 @@ def test_texts_of_a_plan_change_no_element(
 def gathered(store: Any) -> None:
     """An open round in which every report claims the same cohort."""
     (plan,) = store.plans()
-    store.load_open_rounds()
+    store.stored_reports()
     number, layout = plan.round_at(NOW), Layout(plan)
     made = [
         Report(plan.name, plan.version, number, place.to_bytes(16, "big"), bytes(plan.report_bytes), 0)

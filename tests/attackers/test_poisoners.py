@@ -67,9 +67,17 @@ class Poisoned:
         answer = target.service.get("/v1/estimates?plan=poisoned", target.texts["reader"])
         self.plan = plan
         self.estimates = {each["metric"]: each for each in answer.json["estimates"]}
-        (self.counts,) = target.app.store.counts(RoundKey(plan.name, plan.version, number)).values()
-        self.health = target.app.health()
         self.page = target.service.get("/plans/poisoned/metrics/mean", target.texts["reader"]).body.decode()
+        self.mean, rows, windows = (
+            target.app.results.estimates(Selection("poisoned", metric=name))[0].estimate
+            for name in ("mean", "rows", "windows")
+        )
+        self.row = rows.buckets[TARGET]
+        self.window = windows.buckets[TARGET]
+        key = RoundKey(plan.name, plan.version, number)
+        (self.counts,) = target.app.store.counts(key).values()
+        assert target.app.store.seal(key)
+        self.health = target.app.health()
         self.pages = {
             name: target.service.get(path, target.texts["reader"]).body.decode()
             for name, path in (
@@ -79,12 +87,6 @@ class Poisoned:
             )
         }
         self.worries = self.pages["health"].partition("Needs attention: ")[2].partition("<")[0]
-        (found,) = target.app.results.estimates(Selection("poisoned", metric="mean"))
-        self.mean = found.estimate
-        (found,) = target.app.results.estimates(Selection("poisoned", metric="rows"))
-        self.row = found.estimate.buckets[TARGET]
-        (found,) = target.app.results.estimates(Selection("poisoned", metric="windows"))
-        self.window = found.estimate.buckets[TARGET]
 
 
 def honest(plan: Plan, number: int, bucket: int) -> list[Report]:
@@ -200,7 +202,7 @@ def test_liars_add_exactly_their_own_bits(collected: Callable[..., Poisoned]) ->
 
 
 def test_sending_again_moves_nothing_and_is_seen(collected: Callable[..., Poisoned]) -> None:
-    """Who sends a lie three times is counted once; the health page counts the others and points at them."""
+    """Who sends a lie three times is counted once; the seal finds the others, and the health page points at them."""
     once, thrice = collected(True), collected(True, repeats=3)
     assert thrice.counts == once.counts
     assert once.health.duplicate == 0

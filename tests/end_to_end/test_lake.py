@@ -39,7 +39,7 @@ def test_two_collectors_on_a_lake_lose_nothing_and_count_nothing_twice(tmp_path:
         for service in services:
             service.stop()
     assert check_all_counted(clients, services[0].store, services[0].plans[0]) > CLIENTS * kills
-    assert sum(client.lost_answers for client in clients) > 0
+    assert sum(client.lost_answers for client in clients) >= kills
     assert all("Traceback" not in service.log for service in services)
 
 

@@ -128,7 +128,7 @@ def read_after_kill_9(path: Path) -> int:
     shutil.copytree(path.parent, left)
     store = open_store(f"sqlite:///{left / path.name}")
     try:
-        return store.load_open_rounds()
+        return store.stored_reports()
     finally:
         store.close()
 
@@ -255,7 +255,7 @@ def test_what_an_operator_may_do_does_not_stop_it(tmp_path: Path, hand: Callable
             hand(path)
             path.with_name("backup.db").unlink(missing_ok=True)
     store = open_store(f"sqlite:///{path}")
-    assert store.load_open_rounds() == 15
+    assert store.stored_reports() == 15
     assert store.verify() == []
     store.close()
 
@@ -274,5 +274,5 @@ def test_what_was_acknowledged_before_the_log_was_removed_outlives_kill_9(tmp_pa
     service.stop()
     store = open_store(service.store)
     assert store.verify() == []
-    assert store.load_open_rounds() >= acknowledged
+    assert store.stored_reports() >= acknowledged
     store.close()

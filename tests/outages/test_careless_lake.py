@@ -124,7 +124,7 @@ def test_a_real_collector_stops_acknowledging_until_it_is_started_again(tmp_path
     service.start()
     assert all(service.send(report).status == 202 for report in reports(3, "last"))
     service.stop()
-    assert open_store(service.store).load_open_rounds() == 8
+    assert open_store(service.store).stored_reports() == 8
 
 
 def test_strays_and_a_damaged_round_keep_nothing_else_from_being_served(tmp_path: Path) -> None:

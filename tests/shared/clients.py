@@ -123,22 +123,40 @@ def hammer(
     disturb: Callable[[int], None] = lambda turn: None,
     longest_pause: float = 0.3,
 ) -> list[Client]:
-    """Clients at work while collectors die; returns them when every report has its answer."""
+    """
+    Clients at work while collectors die; returns them when every report has its answer.
+
+    A collector stays dead until somebody missed it, so every kill costs at least one answer.
+    """
     draw = random.Random(len(services) + kills)
+
+    def wait_until(condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < end
+            time.sleep(0.01)
 
     def go_on() -> None:
         """Until each client has an answer again."""
-        before, end = [len(client.times) for client in clients], time.monotonic() + 60
-        while any(len(client.times) == count for client, count in zip(clients, before, strict=True)):
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        before = [len(client.times) for client in clients]
+        wait_until(
+            lambda: all(len(client.times) > count for client, count in zip(clients, before, strict=True))
+        )
+
+    def lost_answers() -> int:
+        return sum(client.lost_answers for client in clients)
+
+    def kill(service: Service) -> None:
+        before = lost_answers()
+        assert service.stop(signal.SIGKILL) == -signal.SIGKILL
+        wait_until(lambda: lost_answers() > before)
 
     with at_work(services) as clients:
         for turn in range(kills):
             go_on()
             time.sleep(draw.uniform(0, longest_pause))
             service = draw.choice(services)
-            assert service.stop(signal.SIGKILL) == -signal.SIGKILL
+            kill(service)
             disturb(turn)
             service.start("--clock-skew", "0", port=service.port)
         go_on()

@@ -54,8 +54,8 @@ def killed_writers(url: str, kills: int, longest: float) -> int:
 def check_written(store: Store, last: int) -> None:
     """Every group up to the last that returned is there, perhaps the one after it, and nothing twice."""
     assert store.verify() == []
-    length = store.load_open_rounds()
+    length = store.counts(KEY)[()]["minutes"].devices
     assert 40 * last + 10 <= length <= 40 * (last + 1) + 10
-    assert store.counts(KEY)[()]["minutes"].devices == length
+    assert store.stored_reports() >= length
     assert store.seal(KEY)
     assert store.rounds()[0].reports == length

@@ -15,7 +15,7 @@ from tests.simulator.machine import System
 from reticent.device import Answer, HttpTransport, Outcome, StateFile, answer
 from reticent.reports import from_json, to_json
 from reticent_collector.http import Committer
-from reticent_collector.stores import Appended, IdSet, OpenRound, Store
+from reticent_collector.stores import Appended, Store
 
 
 def budget(examples: int, steps: int = 30, *, to_fail: bool = False) -> settings:
@@ -91,14 +91,8 @@ def draws_again_on_a_retry(patch: Patch) -> None:
 
 
 def counts_a_duplicate(patch: Patch) -> None:
-    """A store that forgets which reports it has."""
-    missing = OpenRound.missing
-
-    def forgetful(self: OpenRound, records: Any) -> Any:
-        self._ids = IdSet()
-        return missing(self, records)
-
-    patch.setattr(OpenRound, "missing", forgetful)
+    """A store that adds up its records as they are: quicker than to sort them."""
+    patch.setattr("reticent_collector.stores.sorting.distinct", lambda records: records)
 
 
 def sends_before_it_is_durable(patch: Patch) -> None:
@@ -125,14 +119,14 @@ def puts_a_value_into_a_tag(patch: Patch) -> None:
 
 def corrects_sealed_rounds(patch: Patch) -> None:
     """A store that mends old results when it starts."""
-    load = Store.load_open_rounds
+    load = Store.stored_reports
 
     def mending(self: Store) -> int:
         with self.backend.writing() as transaction:
             transaction.execute("UPDATE counts SET ones = reports")
         return load(self)
 
-    patch.setattr(Store, "load_open_rounds", mending)
+    patch.setattr(Store, "stored_reports", mending)
 
 
 FAULTS = {

@@ -41,8 +41,6 @@ class Witness:
         # What was said about it, and what the store holds.
         self.acknowledged: dict[RoundKey, set[bytes]] = defaultdict(set)
         self.unanswered: dict[RoundKey, set[bytes]] = defaultdict(set)
-        self.first: dict[tuple[RoundKey, bytes], bytes] = {}
-        """The record that was acknowledged before any other of its id was even tried."""
         self.counted: dict[RoundKey, dict[bytes, bytes]] = {}
         self.sealed: dict[RoundKey, list[Any]] = {}
         self.answers = 0
@@ -81,8 +79,6 @@ class Witness:
         self.answers += 1
         status = 0 if answer is None else int(answer[9:12])
         if status == 202:
-            if report.id not in self.acknowledged[key] | self.unanswered[key]:
-                self.first[key, report.id] = LAYOUTS[key.version].pack(report)
             self.acknowledged[key].add(report.id)
         elif status in (0, 503):
             self.unanswered[key].add(report.id)
@@ -98,14 +94,15 @@ class Witness:
     # The store
 
     def records(self, service: Service, key: RoundKey) -> dict[bytes, bytes]:
-        """The reports of a round that is not sealed, by id, read from the file: of two the first."""
+        """The reports of a round that is not sealed, by id, read from the file: of two the smallest."""
         [(number,)] = service.rows("SELECT id FROM rounds WHERE plan = ? AND version = ? AND round = ?", *key)
         groups = service.rows(f"SELECT records FROM records_{number} ORDER BY number")  # noqa: S608
         width = LAYOUTS[key.version].width
         records: dict[bytes, bytes] = {}
         for (group,) in groups:
             for start in range(0, len(group), width):
-                records.setdefault(group[start : start + 16], group[start : start + width])
+                record = group[start : start + width]
+                records[record[:16]] = min(record, records.get(record[:16], record))
         return records
 
     def remember(self, service: Service, key: RoundKey) -> None:
@@ -146,7 +143,6 @@ class Witness:
         for name, record in counted.items():
             sent = {layout.pack(report): report for report in map(from_json, self.payloads[name])}
             assert record in sent, "what counts was never sent"
-            assert self.first.get((key, name), record) == record, "a later report took the place of the first"
             reports.append(sent[record])
         expected = {tags: counts for (_, tags), counts in count_reports(reports, layout.plan).items()}
         assert service.store.counts(key) == expected, "counts are not those of the reports"

@@ -25,7 +25,7 @@ class Column(NamedTuple):
 
 COLUMNS = (
     Column("plan", "text", "name of the plan"),
-    Column("version", "int64", "version of the plan"),
+    Column("version", "int64", "newest version of the plan with reports in the period"),
     Column("metric", "text", "name of the metric"),
     Column("kind", "text", "mean, histogram, choice or flag"),
     Column("unit", "text", "unit of a mean, or of the edges of a bucket; empty for other shares"),
@@ -72,6 +72,8 @@ COLUMNS = (
         "float64",
         "probability that honest devices answer the rows of a histogram as unevenly; empty where none is known",
     ),
+    Column("rounds_missing", "int64", "rounds of the period that are not in the figure; 0: it is complete"),
+    Column("versions", "text", "versions of the plan whose reports are added in the figure, such as 1,2"),
 )
 """All columns, in their order; new ones go to the end."""
 
@@ -81,7 +83,7 @@ SUBJECT = (
 )  # fmt: skip
 """The columns that identify a figure; the others are the figure."""
 
-FIGURE = ("rounds", "median_lower", "median_upper", "cohort_p_value")
+FIGURE = ("rounds", "median_lower", "median_upper", "cohort_p_value", "rounds_missing", "versions")
 """The columns about a whole figure: the same in each row of a histogram."""
 
 NUMBER = tuple(column.name for column in COLUMNS if column.name not in (*SUBJECT, *FIGURE))

@@ -101,7 +101,7 @@ def test_a_sampled_plan_has_a_loss_per_window(tmp_path: Path) -> None:
     shown = run("plan", "check", tmp_path / "plan.toml").output
     assert "one window" in shown
     assert "constant device  " not in shown
-    assert "Remembered answers with flip 0.2: 2.0 for a constant device, 4.0 same pattern" in shown
+    assert "Remembered answers with flip 0.2: 1.0 for a constant device, 2.0 same pattern" in shown
     remembered = run("plan", "check", "examples/plan.toml").output
     assert "Sampled answers, one report in 7d: 3.0 in a window, 162 any two histories" in remembered
 

@@ -119,7 +119,6 @@ def test_the_same_is_exported(
     [
         ("estimate",),
         ("estimate", "--plan", "app-usag"),
-        ("estimate", "--plan", "app-usage", "--metric", "minute"),
         ("estimate", "--plan", "app-usage", "--by", "o"),
         ("estimate", "--plan", "app-usage", "--segment", "os:beos"),
         ("rounds", "--plan", "app-usag"),
@@ -129,6 +128,16 @@ def test_names_that_nothing_has_are_told_alike(run: Run, store: Any, remote: Any
     of_store, of_collector = run(*asked, *store), run(*asked, *remote)
     assert of_store.exit_code == of_collector.exit_code == 1
     assert of_collector.output == of_store.output
+
+
+def test_a_metric_that_no_version_has_is_told_by_who_knows_the_versions(
+    run: Run, store: Any, remote: Any
+) -> None:
+    asked = ("estimate", "--plan", "app-usage", "--metric", "minute")
+    of_store, of_collector = run(*asked, *store), run(*asked, *remote)
+    assert of_store.exit_code == of_collector.exit_code == 1
+    for answer in (of_store, of_collector):
+        assert "metric: expected one of minutes, spread, windows, got minute." in answer.output
 
 
 def test_what_a_collector_refuses_is_told_in_its_words(run: Run, remote: Any) -> None:
@@ -263,6 +272,7 @@ def test_what_has_no_bound_is_null_in_json_and_said_so_to_people(run: Run) -> No
             "end_time": "1970-01-01T00:01:00Z",
             "state": "sealed",
             "segment": {},
+            "versions": [1],
         },
         **{
             "rounds": 1,

@@ -90,7 +90,6 @@ HEALTH = Health(
     commit_p50_ms=0.41,
     commit_p99_ms=3.1,
     open_reports=200,
-    memory_bytes=6800,
     rate=50.0,
     keys=(
         KeyTraffic("1f2e3d4c", "phones in the field", "ingest", True, 1000, 1100, 20, 0, 600, 0),

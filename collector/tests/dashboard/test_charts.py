@@ -105,11 +105,13 @@ def test_open_rounds_are_dashed_and_hollow() -> None:
         assert ["open" in bar.get("class") for bar in bars] == [False, True]
 
 
-def test_a_new_version_breaks_the_line_and_is_named() -> None:
-    marks = [mark(0, 5.0), mark(1, 6.0), mark(2, 7.0, version=2), mark(3, 7.0, version=2)]
+def test_other_parameters_break_the_line_and_are_named() -> None:
+    other = [mark(place, 7.0, version=3, asked="other") for place in (3, 4)]
+    marks = [mark(0, 5.0), mark(1, 6.0), mark(2, 7.0, version=2), *other]
     chart = drawn(charts.series([charts.Line(marks)], "x", ""))[0]
     assert len(chart.all("path", "band")) == 2
-    assert "version 2" in [note.text for note in chart.all("text", "note")]
+    named = [note.text for note in chart.all("text", "note") if "version" in str(note.text)]
+    assert named == ["other parameters from version 3"]
 
 
 def test_an_interval_alone_is_drawn_as_a_step_over_its_period() -> None:

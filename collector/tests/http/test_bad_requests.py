@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 
 from reticent.plan import Plan
 from reticent.reports import Report, to_json, to_ndjson, to_packed
+from reticent_collector.stores import RoundKey, open_store, reports_of
 
 NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
 
@@ -309,8 +310,9 @@ def test_a_report_that_comes_again_is_accepted_and_counts_once(collector: Any, t
         (to_packed(reports * 4, plan), PACKED),
     ):
         assert collector.post(body, kind).status == 202
-    found = collector.get("/v1/rounds?plan=app-usage").json["rounds"]
-    assert [each["reports"] for each in found if each["version"] == 2] == [3]
+    with closing(open_store(collector.store, readonly=True)) as store:
+        counts = store.counts(RoundKey(plan.name, 2, collector.now(plan)))
+    assert reports_of(plan, counts) == 3
 
 
 # On the level of bytes

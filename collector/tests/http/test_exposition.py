@@ -108,7 +108,7 @@ def test_figures_are_those_of_the_newest_sealed_period_with_edges_and_segments(
     assert [*end.values()] == [plan.round(101).end]
 
 
-def test_a_change_is_the_difference_of_adjacent_periods_of_one_version(store: Store) -> None:
+def test_a_change_is_the_difference_of_adjacent_periods(store: Store) -> None:
     plan = Plan.from_toml(PLAN)
     fill(store, plan, {100: 300, 101: 400})
     newest, before = Results(store).estimates(Selection(plan.name, "hours"))
@@ -120,8 +120,12 @@ def test_a_change_is_the_difference_of_adjacent_periods_of_one_version(store: St
         assert set(found) == set(samples(store, "estimate_value"))
     fill(store, plan, {103: 400})
     assert samples(store, "change_value") == {}  # round 102 is missing
-    fill(store, Plan.from_toml(PLAN.replace("version = 1", "version = 2")), {104: 400})
-    assert samples(store, "change_value") == {}
+    newer = Plan.from_toml(PLAN.replace("version = 1", "version = 2"))
+    fill(store, newer, {104: 400})
+    assert set(samples(store, "change_value")) == set(samples(store, "estimate_value"))
+    other = Plan.from_toml(PLAN.replace("version = 1", "version = 3").replace("epsilon = ", "epsilon = 1"))
+    fill(store, other, {105: 400})
+    assert samples(store, "change_value") == {}  # all parameters changed
 
 
 def test_a_period_with_too_few_reports_is_not_shown_and_is_seen_to_be_missing(

@@ -51,7 +51,7 @@ def ways(start: Callable[..., Service], tmp_path_factory: pytest.TempPathFactory
         yield ways
     assert service.stop() == 0
     store = open_store(service.store)
-    assert store.load_open_rounds() == ways.sent  # each counts, and counts once
+    assert store.stored_reports() == ways.sent  # each counts, and counts once
     store.close()
 
 

@@ -308,14 +308,14 @@ def test_the_figures_go_on_while_the_package_is_being_replaced(
 def test_workers_together() -> None:
     """Counts add up; of what each of them knows in full, the largest counts."""
     one = Health(
-        "1.0", "lake:///l", 5.0, 10, 7, 1, {"late": 2}, 4, 1, 1.0, 9.0, 3, 70, 100, 2, 50.0,
+        "1.0", "lake:///l", 5.0, 10, 7, 1, {"late": 2}, 4, 1, 1.0, 9.0, 3, 70, 2, 50.0,
         (KeyTraffic("a", "", "ingest", True, 10, 7, 2, 1, 5, 1), KeyTraffic("b", "", "ingest", True)),
         commit_times=(1, 2, *(0,) * 12), commit_seconds=0.5,
         requests_of={"reports": RequestTimes([3, *[0] * 13], 0.003)},
         process={"process_resident_memory_bytes": 100.0, "process_cpu_seconds_total": 1.0},
     )  # fmt: skip
     two = Health(
-        "1.0", "lake:///l", 3.0, 20, 14, 2, {"late": 1, "early": 3}, 8, 0, 2.0, 4.0, 6, 68, 200, 1, 50.0,
+        "1.0", "lake:///l", 3.0, 20, 14, 2, {"late": 1, "early": 3}, 8, 0, 2.0, 4.0, 6, 68, 1, 50.0,
         (KeyTraffic("c", "", "ingest", True, 1, 1), KeyTraffic("a", "", "ingest", True, 19, 13, 2, 0, 9, 0)),
         commit_times=(4, *(0,) * 13), commit_seconds=0.25,
         requests_of={"reports": RequestTimes([1, *[0] * 12, 2], 30.0)},
@@ -325,7 +325,7 @@ def test_workers_together() -> None:
     assert workers == {"0": one, "1": two}
     health = together(workers)
     assert health == Health(
-        "1.0", "lake:///l", 5.0, 30, 21, 3, {"late": 3, "early": 3}, 12, 1, 2.0, 9.0, 9, 70, 300, 3, 50.0,
+        "1.0", "lake:///l", 5.0, 30, 21, 3, {"late": 3, "early": 3}, 12, 1, 2.0, 9.0, 9, 70, 3, 50.0,
         (KeyTraffic("a", "", "ingest", True, 29, 20, 4, 1, 14, 1), KeyTraffic("c", "", "ingest", True, 1, 1),
          KeyTraffic("b", "", "ingest", True)),
         workers=workers, commit_times=(5, 2, *(0,) * 12), commit_seconds=0.75,

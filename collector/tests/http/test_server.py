@@ -19,7 +19,7 @@ from tests.shared.plans import BARE
 from reticent.plan import Plan
 from reticent.reports import MAX_JSON, to_json, to_ndjson
 from reticent_collector.http import Collector, Limits
-from reticent_collector.stores import RoundKey, create_key, open_store
+from reticent_collector.stores import Layout, RoundKey, create_key, open_store
 
 PLAN = Plan.from_toml(BARE)
 NOW = 500_000 * 3600 + 60
@@ -407,7 +407,7 @@ def test_a_port_that_is_taken_is_said_so(
     assert "cannot listen: Address already in use" in capsys.readouterr().err
 
 
-def test_a_second_body_under_one_id_is_a_repeat_and_the_first_counts() -> None:
+def test_a_second_body_under_one_id_is_a_repeat_and_the_smaller_counts() -> None:
     """Alone, in a batch with the first, and in a batch later; docs/reference/http.md says why it is no conflict."""
     first = make_reports(PLAN, 500_000, 1, "twice")[0]
     second = replace(first, bits=bytes([first.bits[0] ^ 0x80]))
@@ -422,8 +422,11 @@ def test_a_second_body_under_one_id_is_a_repeat_and_the_first_counts() -> None:
             assert (answer.status, answer.json) == (202, {"accepted": 2, "rejected": []})
             if reports == [second, second]:
                 assert app.store.counts(key) == once
-        assert app.store.counts(key) == by_round([first, apart], PLAN)[500_000]
-        assert (app.health().accepted, app.health().duplicate) == (2, 6)
+        smaller = min(first, second, key=Layout(PLAN).pack)
+        assert app.store.counts(key) == by_round([smaller, apart], PLAN)[500_000]
+        assert (app.health().accepted, app.health().duplicate) == (8, 0)
+        app.store.seal(key)
+        assert (app.health().accepted, app.health().duplicate) == (8, 6)
 
 
 # As many as there may be

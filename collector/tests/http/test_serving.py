@@ -277,7 +277,7 @@ def test_an_end_commits_what_is_queued_before_it_closes_the_store(
 
     asyncio.run(live())
     assert [answer.status for answer in answers] == [202]
-    assert open_store(url).load_open_rounds() == 1
+    assert open_store(url).stored_reports() == 1
 
 
 def test_the_log_tells_nothing_about_anybody(tools: Any, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,9 +28,11 @@ from reticent_collector.results import (
     Results,
     Selection,
     is_clear,
+    problems,
     span_of,
     unix_seconds,
     usual_every,
+    write_results,
 )
 from reticent_collector.stores import Layout, RoundKey, Store, open_store
 
@@ -56,6 +60,7 @@ epsilon = 2.0
 [segments]
 os = ["linux", "macos"]
 """
+FLAG = '[metrics.crashed]\nkind = "flag"\nepsilon = 1.0\n[segments]'
 DAY = 86_400
 MONDAY = unix_seconds("", "2026-11-02")
 """A Monday, and the first whole week of its month."""
@@ -286,18 +291,160 @@ def test_a_day_on_which_no_round_has_enough_is_withheld(world: World) -> None:
     assert [period.reports for period in world.results.periods(Selection("app"))] == [0]
 
 
-def test_versions_have_days_of_their_own_and_are_not_compared(world: World) -> None:
+def test_counts_of_versions_are_added_in_every_round_and_change(world: World) -> None:
+    newer = plan_with(("version = 1", "version = 2"), ("[segments]", FLAG))
+    world.store.register(newer)
+    for day in range(2):
+        world.answer(MONDAY + day * DAY, 40, 30)
+    world.answer(MONDAY + DAY, 60, 20, plan=newer)
+    tuesday, monday = world.figures()
+    assert (tuesday.version, tuesday.versions, monday.versions) == (2, "1,2", "1")
+    assert tuesday.rounds_missing == monday.rounds_missing == 3
+    metric = world.plan.by_name["used"]
+    assert tuesday.estimate == estimate(metric, MeanCounts(100, 50))
+    (change,) = world.results.changes(Selection("app", "used"))
+    assert change.estimate == difference(metric, [MeanCounts(100, 50)], [MeanCounts(40, 30)])
+    (apart,) = world.figures(version=2)
+    assert apart.estimate == estimate(metric, MeanCounts(60, 20))
+    assert [one.estimate.reports for one in world.figures(every="round", last=1)] == [100]
+    with pytest.raises(ParameterError, match="version"):
+        world.figures(version=3)
+
+
+@pytest.mark.parametrize(
+    "changed", [("flip = 0.1", "flip = 0.2"), ("max_value = 100", "max_value = 200"), ("second", "minute")]
+)
+def test_a_change_of_parameters_is_a_break(world: World, changed: tuple[str, str]) -> None:
+    newer = plan_with(("version = 1", "version = 2"), changed)
+    world.store.register(newer)
+    world.answer(MONDAY, 40, 30)
+    world.answer(MONDAY + DAY, 40, 30)
+    world.answer(MONDAY + DAY, 60, 20, plan=newer)
+    figures = [(date(one.start), one.versions, one.estimate.reports) for one in world.figures()]
+    assert figures == [("2026-11-03", "2", 60), ("2026-11-03", "1", 40), ("2026-11-02", "1", 40)]
+    changes = world.results.changes(Selection("app", "used"))
+    assert [(change.after.versions, change.before.versions) for change in changes] == [("1", "1")]
+
+
+def test_a_version_with_too_few_reports_is_in_no_sum(world: World) -> None:
+    """Else the sum less the other version would show fewer than `min_reports`; so for each tag."""
     newer = plan_with(("version = 1", "version = 2"))
     world.store.register(newer)
-    world.answer(MONDAY, 30, 10)
-    world.answer(MONDAY + DAY, 30, 10)
-    world.answer(MONDAY + DAY + 6 * 3600, 30, 20, plan=newer)
-    assert [(day.version, date(day.start), day.rounds_missing) for day in world.figures()] == [
-        (2, "2026-11-03", 3),
-        (1, "2026-11-03", 3),
-        (1, "2026-11-02", 3),
+    world.answer(MONDAY, 40, 30)
+    world.answer(MONDAY, 19, 5, plan=newer)
+    (day,) = world.figures()
+    assert (day.versions, day.estimate.reports) == ("1", 40)
+    assert world.figures(version=2) == []
+    world.answer(MONDAY + DAY, 40, 30)
+    world.answer(MONDAY + DAY, 40, 30, os="macos", seal=False, plan=newer)
+    world.answer(MONDAY + DAY, 19, 5, plan=newer)
+    tags = {one.segment["os"]: (one.versions, one.estimate.reports) for one in world.figures(by="os", last=1)}
+    assert tags == {"linux": ("1", 40), "(few)": ("2", 59)}
+    (fleet,) = world.figures(last=1)
+    assert (fleet.versions, fleet.estimate.reports) == ("1,2", 99)
+
+
+def test_a_break_is_labelled_by_the_command(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/break.db"
+    store = open_store(url)
+    world = World(store, Plan.from_toml(PLAN))
+    newer = plan_with(("version = 1", "version = 2"), ("flip = 0.1", "flip = 0.2"))
+    store.register(newer)
+    world.answer(MONDAY, 40, 30)
+    world.answer(MONDAY + DAY, 40, 30)
+    world.answer(MONDAY + DAY, 60, 20, plan=newer)
+    store.close()
+    asked = ["estimate", "--store", url, "--metric", "used"]
+    lines = CliRunner().invoke(command, asked, env={"COLUMNS": "250"}).output.splitlines()
+    tuesday = [line for line in lines if "2026-11-03" in line]
+    monday = [line for line in lines if "2026-11-02" in line]
+    assert [("plan version 2" in line, "plan version 1" in line) for line in tuesday] == [
+        (True, False),
+        (False, True),
     ]
-    assert [change.after.version for change in world.results.changes(Selection("app", "used"))] == [1]
+    assert ["clear change" in line for line in tuesday] == [False, True]  # version 2 has no day before
+    assert "plan version" not in monday[0]
+    one = CliRunner().invoke(command, [*asked, "--plan-version", "2", "--json"]).output
+    assert [row["versions"] for row in json.loads(one)["estimates"]] == [[2]]
+
+
+def test_an_upgrade_says_the_same_of_the_fleet_in_every_answer(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/upgrade.db"
+    store = open_store(url)
+    world = World(store, Plan.from_toml(PLAN))
+    newer = plan_with(("version = 1", "version = 2"), ("[segments]", FLAG))
+    store.register(newer)
+    for place in range(8):
+        world.answer(MONDAY + place * DAY // 4, 40, 20)
+    world.answer(MONDAY + DAY, 60, 50, plan=newer)  # early adopters differ
+    write_results(store, lambda: world.now)
+    assert list(problems(store, lambda: world.now)) == []
+    query = (
+        "SELECT start_time, value, half_width, rounds, rounds_missing, versions FROM daily"
+        " WHERE metric = 'used' AND segment = '{}' ORDER BY start_time DESC"
+    )
+    sql = store.backend.read(query)
+    store.close()
+    assert [(row[3], row[4], row[5]) for row in sql] == [(4, 0, "1,2"), (4, 0, "1")]
+    asked = ["--store", url, "--metric", "used", "--every", "day"]
+    answer = json.loads(CliRunner().invoke(command, ["estimate", *asked, "--json"]).output)["estimates"]
+    assert [(row["start_time"], row["value"]) for row in answer] == [(row[0], row[1]) for row in sql]
+    assert [row["versions"] for row in answer] == [[1, 2], [1]]
+    table = [*csv.DictReader(io.StringIO(CliRunner().invoke(command, ["export", "-", *asked]).output))]
+    kept = [(float(row["value"]), row["rounds_missing"], row["versions"]) for row in table]
+    assert kept == [(row[1], "0", row[5]) for row in sql]
+    metric = world.plan.by_name["used"]
+    expected = average(metric, [MeanCounts(100, 70), *[MeanCounts(40, 20)] * 3])
+    assert answer[0]["value"] == pytest.approx(expected.value)
+    assert answer[0]["half_width"] == pytest.approx(expected.half_width)
+
+
+def test_a_metric_that_ended_is_still_shown(world: World) -> None:
+    ended = Plan.from_toml(
+        PLAN.replace("version = 1", "version = 2").replace("metrics.used", "metrics.other")
+    )
+    world.store.register(ended)
+    world.answer(MONDAY, 40, 30)
+    world.answer(MONDAY, 40, 30, plan=ended)
+    assert [(one.versions, one.estimate.reports) for one in world.figures()] == [("1", 40)]
+    assert write_results(world.store, lambda: world.now)
+    assert list(problems(world.store, lambda: world.now)) == []
+    assert [(one.versions, one.estimate.reports) for one in world.figures()] == [("1", 40)]
+
+
+def test_a_metric_that_ended_can_be_exported(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/ended.db"
+    store = open_store(url)
+    world = World(store, Plan.from_toml(PLAN))
+    store.register(plan_with(("version = 1", "version = 2"), ("metrics.used", "metrics.other")))
+    world.answer(MONDAY, 40, 30)
+    store.close()
+    asked = ["export", "-", "--store", url, "--every", "day", "--metric"]
+    rows = [*csv.DictReader(io.StringIO(CliRunner().invoke(command, [*asked, "used"]).output))]
+    assert [(row["metric"], row["versions"], row["reports"]) for row in rows] == [("used", "1", "40")]
+    refused = CliRunner().invoke(command, [*asked, "usde"])
+    assert refused.exit_code == 1
+    assert "--metric used?" in refused.output
+
+
+def test_a_round_that_is_open_or_damaged_under_one_version_is_no_figure_of_the_fleet(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = plan_with(("version = 1", "version = 2"))
+    world.store.register(newer)
+    kept = world.answer(MONDAY, 40, 30)
+    world.answer(MONDAY + DAY // 4, 40, 30)
+    world.answer(MONDAY + DAY // 4, 60, 20, seal=False, plan=newer)
+    (day,) = world.figures()
+    assert (day.state, [*day.by_round]) == ("open", [kept])
+    rounds = world.store.rounds
+    monkeypatch.setattr(
+        world.store,
+        "rounds",
+        lambda *asked: [info._replace(damage="torn" * (info.key.version == 2)) for info in rounds(*asked)],
+    )
+    (day,) = world.figures()
+    assert (day.state, [*day.by_round]) == ("open", [kept])
 
 
 def test_a_damaged_round_is_missing_and_keeps_its_day_open(

@@ -145,7 +145,7 @@ def computed(store: Store, selection: Selection) -> Estimates:
     results = Results(store, later)
     figures = []
     for period in results.periods(selection):
-        figures += results.computed(period, selection.metrics(period.plan), selection)
+        figures += results.computed(period, selection.metrics(period.metrics), selection)
     return Estimates(figures)
 
 

@@ -97,8 +97,8 @@ def test_a_page_selects_the_days_of_both_its_dates() -> None:
 def test_what_a_plan_has_of_a_selection() -> None:
     selection = Selection("app-usage", "starts", segment={"os": "linux"}, by="os")
     selection.check(PLAN)
-    assert [metric.name for metric in selection.metrics(PLAN)] == ["starts"]
-    assert [metric.name for metric in Selection("app-usage").metrics(PLAN)] == ["minutes", "starts"]
+    assert [metric.name for metric in selection.metrics(PLAN.metrics)] == ["starts"]
+    assert [metric.name for metric in Selection("app-usage").metrics(PLAN.metrics)] == ["minutes", "starts"]
     assert selection.has_segments(PLAN)
     assert not replace(selection, by="channel").has_segments(PLAN)
     assert not replace(selection, segment={"channel": "beta"}).has_segments(PLAN)

@@ -17,9 +17,7 @@ REPORTS, GROUP = 10_000_000, 10_000
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("place", ["sqlite:///{}/large.db", "lake:///{}/lake"], ids=["sqlite", "lake"])
-def test_ten_million_reports_fit_in_memory_and_are_loaded_in_a_minute(
-    tmp_path: Path, plan: Plan, place: str
-) -> None:
+def test_ten_million_reports_are_counted_from_the_log(tmp_path: Path, plan: Plan, place: str) -> None:
     url, key = place.format(tmp_path), RoundKey(plan.name, 1, 7)
     store = open_store(url)
     store.register(plan)
@@ -29,14 +27,12 @@ def test_ten_million_reports_fit_in_memory_and_are_loaded_in_a_minute(
         records[:, 16] &= 0x80
         ones += int((records[:, 16] > 0).sum())
         assert store.append({key: records.tobytes()})[key].accepted == GROUP
-    assert store.nbytes < 60 * REPORTS
     store.close()
     again = open_store(url)
     start = time.monotonic()
-    assert again.load_open_rounds() == REPORTS
+    assert again.stored_reports() == REPORTS
     assert time.monotonic() - start < 60
     assert again.seal(key)
     minutes = again.counts(key)[()]["minutes"]
     assert [(reports, hits) for _, reports, hits in minutes.rows()] == [(REPORTS, ones)]
-    assert again.nbytes == 0
     again.close()

@@ -22,7 +22,7 @@ from reticent_collector import dashboard
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.http import Collector
 from reticent_collector.results import write_results
-from reticent_collector.stores import Appended, DamagedError, Layout, PeriodKey, RoundKey, Seen, Store
+from reticent_collector.stores import Appended, DamagedError, Layout, PeriodKey, RoundKey, Store
 from reticent_collector.testing import Bench
 
 Open = Callable[[str], Store]
@@ -55,7 +55,7 @@ def test_a_group_that_is_cut_off_keeps_its_whole_reports(
     execute(store, CUT.format(missing))
     other, key, before = bench.open(), bench.key(7), everything(store)
     assert isinstance(other, Store)
-    assert other.load_open_rounds() == 20, "whatever is whole is known"
+    assert other.stored_reports() == 29, "whatever can be read is known"
     for work in (other.counts, other.seal, other.backend.count):
         with pytest.raises(DamagedError, match=r"round 7 of .* is damaged.*\n  Hint: reticent store repair"):
             work(key)
@@ -76,35 +76,13 @@ def test_a_group_that_is_cut_off_keeps_its_whole_reports(
     assert run("store", "repair", "--store", url).output.endswith("no round is damaged.\n")
 
     saved = [*groups[0], *groups[1][:9], *groups[2], *new]
-    assert other.counts(key) == bench.expected(saved), "who had it in memory reads it again"
-    assert bench.append(groups[1], other) == {key: Appended(accepted=1, duplicate=9)}
+    assert other.counts(key) == bench.expected(saved), "the repaired log is counted"
+    assert bench.append(groups[1], other) == {key: Appended(accepted=10)}
     assert other.seal(key)
     assert other.counts(key) == bench.expected([*saved, groups[1][9]])
     ((number, records),) = execute(store, "SELECT * FROM damaged_1")
     assert (number, bytes(records)) == next((place, bytes(kept)) for place, kept, *_ in before if place == 2)
     assert store.verify() == []
-
-
-def test_a_group_that_was_given_up_is_missed_until_it_is_repaired_and_read_then(
-    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A number that stays missing is not asked for any more; the round is damaged all the same."""
-    monkeypatch.setattr(Seen, "patience", 2)
-    groups = [bench.reports(10) for _ in range(8)]
-    for group in groups[:3]:
-        bench.append(group)
-    execute(store, CUT.format(1))
-    other, key = bench.open(), bench.key(7)
-    assert isinstance(other, Store)
-    other.load_open_rounds()
-    for group in groups[3:]:
-        bench.append(group, other)
-    for _ in range(2):
-        with pytest.raises(DamagedError):
-            other.counts(key)
-    store.repair(key, dry=False)
-    saved = [report for group in groups for report in group if report is not groups[1][9]]
-    assert other.counts(key) == bench.expected(saved)
 
 
 def test_a_group_that_lacks_its_beginning_is_not_taken_for_reports(bench: Bench, store: Store) -> None:
@@ -127,7 +105,7 @@ def test_a_table_that_is_gone_keeps_no_other_round_from_taking_reports(bench: Be
     store = bench.open()
     assert isinstance(store, Store)
     execute(store, "DROP TABLE records_1")
-    assert store.load_open_rounds() == 10
+    assert store.stored_reports() == 10
     both = [*bench.reports(2), *bench.reports(3, 8)]
     for at in (bench.store, store):
         answers = bench.append(both, at)
@@ -160,7 +138,7 @@ def test_pages_that_cannot_be_read_lose_only_what_is_on_them(bench: Bench, url: 
         path.write_bytes(whole[: 4096 * page] + b"\xff" * 4096 + whole[4096 * (page + 1) :])
         store = bench.open()
         assert isinstance(store, Store)
-        assert store.load_open_rounds() >= 10
+        assert store.stored_reports() >= 10
         with pytest.raises(DamagedError):
             store.counts(key)
         assert {info.key.round: bool(info.damage) for info in store.rounds()} == {6: False, 7: True, 8: False}
@@ -172,7 +150,7 @@ def test_pages_that_cannot_be_read_lose_only_what_is_on_them(bench: Bench, url: 
         assert repair.readable >= len(kept) + answers[key].accepted
         assert store.repair(key) is None
         assert sum(counts["minutes"].devices for counts in store.counts(key).values()) == repair.readable
-        assert bench.append(kept, store)[key] == Appended(duplicate=len(kept))
+        assert bench.append(kept, store)[key] == Appended(accepted=len(kept))
         assert store.seal(key)
         assert execute(store, "SELECT count(*) FROM sqlite_master WHERE name = 'damaged_2_1'") == [(1,)]
         assert store.prune(key)
@@ -285,6 +263,8 @@ def test_what_a_damaged_round_cannot_take_is_not_acknowledged_and_the_rest_count
         assert [service.send(report).status for report in (gone[1], whole[2])] == [503, 202]
         assert "records_1 is missing" in run("store", "repair", "--store", url, "--yes").output
         assert service.post(to_ndjson([gone[1], whole[1]]), "application/x-ndjson").status == 202
+    bare, repaired = (info.key for info in opened(url).rounds())
+    assert [store.seal(bare), store.seal(repaired)] == [True, True]
     assert [info.reports for info in opened(url).rounds()] == [1, 3]
 
 

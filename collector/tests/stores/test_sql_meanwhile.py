@@ -161,7 +161,7 @@ def test_what_is_accepted_is_counted_once_whatever_happens_during_an_append(
     meanwhile.shared = [*mine[:4], *shared]  # type: ignore[attr-defined]
     if not is_first:
         meanwhile.append(before)
-        meanwhile.other.load_open_rounds()
+        meanwhile.other.stored_reports()
     with meanwhile.held(point, monkeypatch, lambda: WORK[name](meanwhile)):
         meanwhile.append(mine)
     accepted = {report.id: report for report in meanwhile.accepted}.values()

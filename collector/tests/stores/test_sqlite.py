@@ -114,7 +114,7 @@ def test_a_full_disk_stores_nothing_half_and_recovers(store: Store, path: Path, 
             with pytest.raises(StoreError, match=r"store\.db: .*(full|I/O error)"):
                 store.append({KEY: group(1000 * number, 1000), KEY._replace(round=8): group(0, 1000)})
     assert [(info.key, info.reports) for info in store.rounds()] == [(KEY, 100)]
-    assert opened(f"sqlite:///{path}").load_open_rounds() == 100
+    assert opened(f"sqlite:///{path}").stored_reports() == 100
     store.ping()
     for number in range(1, 4):
         assert store.append({KEY: group(1000 * number, 1000)})[KEY].accepted == 1000
@@ -277,7 +277,7 @@ def test_a_backup_made_while_writing_is_a_whole_store(store: Store, path: Path, 
     for copy, least, most in copies:
         assert open_and_verify(copy) == []
         found = open_store(f"sqlite:///{copy}")
-        assert least <= found.load_open_rounds() <= most
+        assert least <= found.stored_reports() <= most
         assert found.counts(KEY._replace(round=6)) == store.counts(KEY._replace(round=6))
         found.close()
     with pytest.raises(StoreError, match="already exists; a backup never overwrites"):

@@ -431,7 +431,9 @@ def json_text(answer: object) -> str:
     def other(part: object) -> object:
         return float(part) if isinstance(part, Fraction) else str(part)
 
-    return json.dumps(finite(answer), indent=2, ensure_ascii=False, default=other)
+    from reticent.device.receipt import printable  # what it writes is an escape of JSON too
+
+    return printable(json.dumps(finite(answer), indent=2, ensure_ascii=False, default=other).split("\n"))
 
 
 Finding = tuple[str, str, str]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +13,9 @@ import pytest
 from tests.shared.devices import HERE, SECONDS, Make
 from tests.shared.page_checks import check_page
 
-from reticent.device import Consent, Device
+from reticent.cli import run_device
+from reticent.device import Consent, Device, Policy
+from reticent.frozen import replace
 from reticent.mechanisms import COHORTS
 from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
@@ -160,3 +164,85 @@ def test_pages_are_whole_and_safe(device_of: Make, clock: ManualClock, plan_text
     assert receipt.html().count("<tr>") >= len(receipt.reports)
     assert "2024-10-04 06:00 to 12:00 UTC" in receipt.html()
     assert "as likely from this device as from any other whose rounded values repeat" in receipt.html()
+
+
+HOSTILE = "Minutes \x1b[2J\u202etxet\u2066\u2028\x07\x9b31m"
+
+
+def test_nothing_of_a_plan_commands_a_terminal(
+    device_of: Make, plan_text: str, clock: ManualClock, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Escapes and marks that turn the order of letters around are shown in writing."""
+    plan = Plan.from_toml(plan_text)
+    metrics = tuple(replace(metric, description=HOSTILE, unit=HOSTILE) for metric in plan.metrics)
+    device = device_of(replace(plan, metrics=metrics, owner=HOSTILE))
+    clock.advance(2 * 21_600)
+    assert device.report() is not None
+    device.close()
+    texts = []
+    for arguments in (["preview"], ["receipt"], ["status"], ["preview", "--json"], ["receipt", "--json"]):
+        assert run_device([arguments[0], str(state), *arguments[1:]]) == 0
+        texts.append(capsys.readouterr().out)
+    for text in texts:
+        assert not re.search(
+            "[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u202a-\u202e\u2066-\u2069]", text
+        )
+    assert json.loads(texts[4])["plan"] == "app-usage"
+
+
+def test_the_first_round_is_no_fault_and_status_says_when_it_begins(
+    device_of: Make, clock: ManualClock
+) -> None:
+    device = device_of(consent="unset")
+    device.set_consent("granted")
+    for _ in range(7):
+        device.add("editor_seconds", 1)
+        device.save()
+    status = device.status()
+    assert status.active
+    assert status.notes == {}
+    assert status.answers_from == status.current_round + 1
+    assert f"answers from round {status.answers_from} on" in str(status)
+    clock.advance(21_600)
+    assert "answers from" not in str(device.status())
+
+
+def test_a_preview_from_the_file_alone_says_that_tags_are_the_programs(
+    device_of: Make, state: Path, clock: ManualClock
+) -> None:
+    device = device_of(segment={"os": "linux"})
+    assert "These exact bytes" in str(device.preview())
+    with closing(Device.open(state, clock=clock)) as reader:
+        shown = str(reader.preview())
+    assert "exact" not in shown
+    assert "with the tags of the program" in shown
+    clock.advance(2 * 21_600)
+    device.flush()  # without a collector: the report waits, with its tags
+    device.report()
+    with closing(Device.open(state, clock=clock)) as reader:
+        assert '"os":"linux"' in str(reader.preview())
+        assert "These exact bytes wait to be sent" in str(reader.preview())
+
+
+def test_an_unknown_tag_is_noted(device_of: Make) -> None:
+    notes = device_of(segment={"os": "beos", "flavour": "x"}).status().notes
+    assert notes["unknown-tag: os"] == 1
+    assert notes["unknown-segment: flavour"] == 1
+    assert not device_of(segment={"os": "other"}).status().notes.keys() & {"unknown-tag"}
+
+
+def test_a_state_whose_folder_is_gone_is_not_called_locked(
+    plan: Plan, tmp_path: Path, clock: ManualClock
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    device = Device(plan, folder / "state", consent="granted", clock=clock, policy=Policy.unlimited())
+    device.add("editor_seconds", 3)
+    device.save()
+    shutil.rmtree(folder)
+    device.add("editor_seconds", 3)
+    problem = device.status().problem
+    assert "expected a folder" in problem
+    assert "locked" not in problem
+    assert not device.close()
+    assert "expected a folder" in device.status().problem

@@ -236,10 +236,17 @@ class CrowdDraws:
         tallies = {}
         if self.plan.answers.sampled:
             for repetition in range(repetitions):
-                asked = self._asked(copies, self._generator(part.start, repetition, len(self._laws)))
+                source = self._generator(part.start, repetition, len(self._laws))
+                asked = self._asked(self._picked(copies, source), source)
                 for place, ((name, law), answering) in enumerate(zip(self._laws.items(), asked, strict=True)):
                     generator = self._generator(part.start, repetition, place)
                     tallies[name, repetition] = law.fresh(inside[name].T, answering, generator)
+        elif self.plan.is_divided:
+            for repetition in range(repetitions):
+                asked = self._asked(copies, self._generator(part.start, repetition, len(self._laws)))
+                for place, ((name, law), answering) in enumerate(zip(self._laws.items(), asked, strict=True)):
+                    generator = self._generator(part.start, repetition, place)
+                    tallies[name, repetition] = law.histories(inside[name].T, answering)(generator)
         else:
             for place, (name, law) in enumerate(self._laws.items()):
                 histories = law.histories(inside[name].T, copies)
@@ -251,22 +258,26 @@ class CrowdDraws:
     def _generator(self, start: int, repetition: int, place: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, start, self._segment, repetition, place])
 
-    def _asked(self, copies: Numbers, generator: np.random.Generator) -> Iterator[Numbers]:
-        """
-        Per metric, how many devices answer about it: int64[individuals, rounds].
-
-        A device picks one round of each window and then `plan.asked` metrics. With r picks left when s metrics
-        are left it takes the next with probability r/s, so how many take it is a binomial for every r.
-        """
+    def _picked(self, copies: Numbers, generator: np.random.Generator) -> Numbers:
+        """How many devices pick each round of its window: int64[individuals, rounds]."""
         rounds = self.crowd.rounds
         width = self.plan.answers.window
         picked = np.empty((len(copies), rounds), dtype=np.int64)
         for first in range(0, rounds, width):
             of_window = generator.multinomial(copies, np.full(width, 1 / width))
             picked[:, first : first + width] = of_window[:, : rounds - first]
+        return picked
+
+    def _asked(self, answering: Numbers, generator: np.random.Generator) -> Iterator[Numbers]:
+        """
+        Per metric, how many of the devices that answer are asked about it, shaped as `answering`.
+
+        A device picks `plan.asked` metrics. With r picks left when s metrics are left it takes the next with
+        probability r/s, so how many take it is a binomial for every r.
+        """
         metrics = len(self._laws)
         asked = self.plan.asked
-        waiting = {asked: picked}  # by picks left
+        waiting = {asked: answering}  # by picks left
         for place in range(metrics):
             taking = {
                 left: generator.binomial(waiting[left], min(1.0, left / (metrics - place)))

@@ -33,8 +33,8 @@ SPOTS = {
     "id, first half": PLACES.report_id(1, 7)[0],
     "id, second half": PLACES.report_id(1, 7)[1],
     "picked round": PLACES.picked_round(),
-    "asked, metric 0": PLACES.asked(0),
-    "asked, metric 1": PLACES.asked(1),
+    "asked": PLACES.asked(MEAN),
+    "asked, other metric": PLACES.asked(BITS),
 }
 
 

@@ -65,8 +65,8 @@ def lake(tmp_path: Path) -> Path:
 
 
 def a_file(lake: Path) -> Path:
-    """The file of the second collector that has reports 60 to 189 of the last round."""
-    (path,) = (lake / "reports" / "plan=app-usage" / "version=1" / "round=81652").glob("*-130.parquet")
+    """The file of the second collector that has reports 60 to 199 of the last round."""
+    (path,) = (lake / "reports" / "plan=app-usage" / "version=1" / "round=81652").glob("*-140.parquet")
     return path
 
 
@@ -197,7 +197,7 @@ def test_a_round_that_is_not_over_is_not_sealed(run: Any, lake: Path) -> None:
 
 
 def test_a_damaged_round_is_not_sealed_and_others_are(run: Any, lake: Path) -> None:
-    (bad,) = (lake / "reports" / "plan=app-usage" / "version=1" / "round=81651").glob("*-130.parquet")
+    (bad,) = (lake / "reports" / "plan=app-usage" / "version=1" / "round=81651").glob("*-140.parquet")
     bad.write_text("dear diary")
     done = run("count", lake, "--seal", "--json")
     assert done.exit_code == 3

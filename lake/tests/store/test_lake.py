@@ -164,7 +164,7 @@ def test_faults_of_a_bucket_are_store_errors(plan: Plan) -> None:
         with pytest.raises(StoreError, match="slow down"):
             work()
     filesystem.broken = False
-    assert store.append({KEY: group(0, 11)}) == {KEY: Appended(accepted=1, duplicate=10)}
+    assert store.append({KEY: group(0, 11)}) == {KEY: Appended(accepted=11)}
     assert store.seal(KEY)
     assert store.rounds()[0].reports == 11
 
@@ -281,7 +281,7 @@ def test_a_round_that_was_taken_away_is_noticed(
     store, other = lake(), lake()
     store.register(plan)
     store.append({KEY: group(0, 3)})
-    other.load_open_rounds()
+    other.stored_reports()
     store.backend.files.remove(store.backend.parts(KEY))
     for opened in (store, other):
         with pytest.raises(StoreGoneError, match="acknowledged reports with it"):
@@ -299,11 +299,9 @@ def test_parts_that_vanish_for_a_reason_are_not_missed(
     for number in range(4):
         store.append({KEY: group(10 * number, 10)})
         if number == 0:
-            other.load_open_rounds()
-            third.load_open_rounds()
-    assert other.append({KEY: group(0, 20)}) == {
-        KEY: Appended(accepted=10, duplicate=10)
-    }  # merged by its writer
+            other.stored_reports()
+            third.stored_reports()
+    assert other.append({KEY: group(0, 20)}) == {KEY: Appended(accepted=20)}  # merged by its writer
     part = Part.parse(store.backend.parts(KEY)[0].rpartition("/")[2])
     assert part is not None
     third.backend.seals.leave_out(KEY, part.name, "by hand")

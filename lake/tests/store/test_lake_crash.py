@@ -145,7 +145,7 @@ def test_dying_at_any_call_leaves_whole_parts_only(
         assert died == ("dead" in calls.made)
         fresh = open_store(url)
         assert fresh.verify() == []
-        stored = fresh.load_open_rounds() - 5
+        stored = fresh.stored_reports() - 5
         assert stored in ((0, 30) if died else (30,))
         assert (stored == 30) == ("link" in calls.done)
         fresh.append({KEY: mixed_group(range(30))})

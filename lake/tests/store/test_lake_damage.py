@@ -74,7 +74,7 @@ def test_a_damaged_part_does_not_stop_devices(store: Store, tmp_path: Path) -> N
     store.append({KEY: group(0, 100)})
     damaged(the_part(store, tmp_path), "cut off")
     fresh = open_store(store.url)
-    assert fresh.load_open_rounds() == 0
+    assert fresh.stored_reports() == 100  # by the name of the part
     assert fresh.append({KEY: group(90, 20)}) == {KEY: Appended(accepted=20)}
 
 
@@ -115,10 +115,10 @@ def test_what_is_not_named_as_a_part_is_not_counted_and_is_named(
     stray.parent.mkdir(exist_ok=True)
     stray.write_text("dear diary")
     fresh = open_store(store.url)
-    for opened in (store, fresh):
-        assert opened.append({KEY: group(0, 3)}) == {KEY: Appended(duplicate=3)}
+    for stored, opened in ((6, store), (9, fresh)):
+        assert opened.append({KEY: group(0, 3)}) == {KEY: Appended(accepted=3)}
         assert opened.counts(KEY)[()]["minutes"].devices == 3
-        assert opened.rounds() == [RoundInfo(KEY, "open", 3)]
+        assert opened.rounds() == [RoundInfo(KEY, "open", stored)]
     name = path.removeprefix(f"{folder_of(KEY)}/").split("/")[0]
     said = f"{folder_of(KEY)}/{name}: is not a file of this lake: it is not counted, and was not changed"
     assert fresh.verify() == [said]
@@ -200,7 +200,7 @@ def test_a_damaged_round_is_set_aside_until_it_is_repaired(
     store.append({KEY: group(0, 100), other: group(0, 5)})
     path = the_part(store, tmp_path)
     writer = open_store(store.url)
-    assert writer.append({KEY: group(90, 60)}) == {KEY: Appended(accepted=50, duplicate=10)}
+    assert writer.append({KEY: group(90, 60)}) == {KEY: Appended(accepted=60)}
     if state == "closing":
         writer.backend.close_round(KEY)
     DAMAGES[damage](path)
@@ -216,7 +216,7 @@ def test_a_damaged_round_is_set_aside_until_it_is_repaired(
         assert [problem.partition(":")[0] for problem in opened.verify()] == [f"{folder_of(KEY)}/{path.name}"]
     planned = collector.repair(KEY)
     assert planned is not None
-    assert (path.name in planned.damage, planned.readable) == (True, 50)
+    assert (path.name in planned.damage, planned.readable) == (True, 60)
     assert planned.action.startswith(f"move {path.name} to {folder_of(KEY, 'damaged')}")
     assert path.exists()
     assert open_store(store.url).repair(KEY, dry=False) == planned
@@ -226,14 +226,14 @@ def test_a_damaged_round_is_set_aside_until_it_is_repaired(
     assert collector.repair(KEY) is None
     assert collector.verify() == []
     assert [info.damage for info in collector.rounds()] == ["", ""]
-    assert collector.counts(KEY)[()]["minutes"].devices == 50
+    assert collector.counts(KEY)[()]["minutes"].devices == 60
     late = state == "closing"
     again = {KEY: Appended(late=100)} if late else {KEY: Appended(accepted=100)}
     assert open_store(store.url).append({KEY: group(0, 100)}) == again  # devices that try again are taken
     assert collector.seal(KEY)
     final = open_store(store.url).backend.final(KEY)
     assert final is not None
-    assert (final.reports, list(final.left_out)) == (50 if late else 150, [path.name])
+    assert (final.reports, list(final.left_out)) == (60 if late else 150, [path.name])
     assert open_store(store.url).verify() == []
     assert collector.prune(KEY)
     assert not list((tmp_path / "lake").glob("damaged/**/*.parquet")) or damage == "a folder"
@@ -279,7 +279,7 @@ def test_damaged_counts_are_said_and_nothing_else_is_disturbed(store: Store, tmp
         assert (repair.readable, repair.action) == (0, "")
         with pytest.raises(DamagedError, match="is damaged"):
             fresh.counts(KEY)
-        assert fresh.append({other: group(0, 6)})[other].duplicate >= 5
+        assert fresh.append({other: group(0, 6)})[other].accepted == 6
         assert fresh.unsealed() == [other]
     assert fresh.prune(KEY), "old results can be removed whatever is in them"
     assert [info.key for info in open_store(store.url).rounds()] == [other]
@@ -291,7 +291,7 @@ def test_a_file_where_the_folder_of_a_round_should_be(store: Store, tmp_path: Pa
     place.write_text("dear diary")
     assert store.append({KEY: group(0, 3), other: group(0, 6)}) == {
         KEY: Appended(refused=3),
-        other: Appended(accepted=1, duplicate=5),
+        other: Appended(accepted=6),
     }
     assert [bool(info.damage) for info in store.rounds()] == [False, True]
     assert store.repair(KEY, dry=False) is not None

@@ -87,7 +87,7 @@ def test_one_of_two_collectors_counts_a_round(plan: Plan) -> None:
     for place in range(1, every_step(plan, claiming) + 1):
         bay = Bay(plan)
         other = bay.other()
-        other.load_open_rounds()
+        other.stored_reports()
         counted: list[bool] = []
 
         def claim_too(bay: Bay = bay, other: Store = other, counted: list[bool] = counted) -> None:
@@ -99,7 +99,7 @@ def test_one_of_two_collectors_counts_a_round(plan: Plan) -> None:
         sealed = meanwhile(bay, place, claiming, claim_too)
         assert sealed or counted == [True]
         other.sweep()
-        assert other.open_reports == 0  # also of a round that it left to the other
+        assert other.stored_reports() == 0  # also of a round that it left to the other
         bay.check()
         assert not [path for path in bay.files.files if "lease" in path]
 

@@ -69,7 +69,7 @@ def test_appends_anywhere_in_a_seal(plan: Plan) -> None:
     for place in range(1, every_step(plan, sealing) + 1):
         bay = Bay(plan)
         other = bay.other()
-        other.load_open_rounds()
+        other.stored_reports()
         meanwhile(bay, place, sealing, lambda bay=bay, other=other: answers.add(bay.append(other, NEW)))
         bay.check()
     assert answers == {True, False}

@@ -65,10 +65,9 @@ class Block:
 
 @dataclass(slots=True)
 class Summary:
-    """The verdicts so far, all durable; `duplicates` is None where they are among the accepted."""
+    """The verdicts so far, all durable; a repeated report is among the accepted, and counts once."""
 
     accepted: int = 0
-    duplicates: int | None = 0
     refused: Counter[str] = field(default_factory=Counter)
     first: list[dict[str, str]] = field(default_factory=list)
     """The first of the refused: where, and why."""
@@ -90,7 +89,6 @@ class Summary:
         others = {code: count for code, count in self.refused.items() if code != Verdict.LATE}
         return {
             "accepted": self.accepted,
-            "duplicates": self.duplicates,
             "late": self.refused[Verdict.LATE],
             "refused": others,
             "first": self.first,
@@ -99,8 +97,8 @@ class Summary:
     def __str__(self) -> str:
         figures = self.to_dict()
         refused = {"late": figures["late"], "refused": sum(figures["refused"].values())}
-        known = {"accepted": self.accepted, "duplicate": self.duplicates, **refused}
-        return ", ".join(f"{count:,} {word}" for word, count in known.items() if count is not None)
+        verdicts = {"accepted": self.accepted, **refused}
+        return ", ".join(f"{count:,} {word}" for word, count in verdicts.items())
 
 
 Take: TypeAlias = Callable[[Block, Summary], None]
@@ -184,7 +182,6 @@ def _into_store(url: str, plans: tuple[Path, ...]) -> Iterator[Take]:
                 made.register(Plan.load(plan))
     with options.opened_store(url) as store:
         wire, clock = Wire(store.plans()), SteadyClock()
-        store.load_open_rounds()
 
         def take(block: Block, summary: Summary) -> None:
             read = wire.packed if block.kind == PACKED else wire.lines
@@ -196,7 +193,6 @@ def _into_store(url: str, plans: tuple[Path, ...]) -> Iterator[Take]:
             appended = store.append({key: b"".join(parts) for key, parts in batch.records.items()})
             for of_round in appended.values():
                 summary.accepted += of_round.accepted
-                summary.duplicates = (summary.duplicates or 0) + of_round.duplicate
                 if of_round.late:  # sealed since the batch was read
                     summary.refused[Verdict.LATE] += of_round.late
             summary.refuse(block, batch.rejected)
@@ -215,7 +211,6 @@ def _into_collector(url: str, key: str | None, patience: float) -> Iterator[Take
     with options.opened_client(url, key) as (client, runner):
 
         def take(block: Block, summary: Summary) -> None:
-            summary.duplicates = None
             reports = len(block.numbers)
             if not reports:
                 return

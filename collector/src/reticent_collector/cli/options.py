@@ -227,6 +227,8 @@ def selection_options(**last: Any) -> Decorator:
         click.option("--segment", multiple=True, callback=segment_tags, metavar="NAME:TAG",
                      help="Devices with this tag only; may be repeated."),
         click.option("--by", metavar="NAME", help="Estimate each tag of this segment separately."),
+        click.option("--plan-version", "version", type=click.IntRange(1), metavar="N",
+                     help="Devices with this version of the plan only; all versions are added when left out."),
         confidence_option,
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from math import floor
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,8 @@ def _moved(figures: Mapping[str, tuple[float, float]]) -> str:
 def _answer(
     plan: Plan, card: PrivacyCard, devices: int, confidence: float, certified: bool
 ) -> dict[str, Any]:
+    from reticent_collector.estimates import best_division
+
     metrics = {}
     for metric in plan.metrics:
         other, rival = metric.mechanism.alternative, None
@@ -235,6 +238,7 @@ def _answer(
             rival = _described(plan, replace(metric, mechanism=other), card.rounds, devices, confidence)
         described = _described(plan, metric, card.rounds, devices, confidence)
         metrics[metric.name] = {**described, "unit": metric.unit, "alternative": rival}
+    division = best_division(plan, devices, confidence, card.rounds)
     return {
         "plan": plan.name,
         "version": plan.version,
@@ -247,6 +251,7 @@ def _answer(
         "loss": _loss(plan, card.loss),
         "windows": card.windows,
         "tracking": asdict(plan_tracking(plan, devices)),
+        "division": None if division is None else asdict(division),
         "certified": certified,
     }
 
@@ -299,6 +304,8 @@ def _print_card(screen: Console, plan: Plan, card: PrivacyCard, answer: Mapping[
         "\n".join(["", MEANING, *scopes, NOT_COVERED, "See docs/explanation/not-protected.md."]), style="dim"
     )
     screen.print(f"\n{tracked}\n{_otherwise(plan, card)}")
+    if answer["division"] is not None:
+        screen.print(_division(plan, card, answer["division"]))
     if answer["certified"]:
         screen.print("Certified: proofs/ derives every loss above from the integers that a device uses.")
 
@@ -307,17 +314,32 @@ def _otherwise(plan: Plan, card: PrivacyCard) -> str:
     """The losses of the other kind of answers."""
     rounds = card.rounds
     if card.window is not None:
-        other = privacy_card(replace(plan, answers=Answers(), metrics=_with_flip(plan, Flip("0.2"))), rounds)
+        answers = Answers(metrics=plan.answers.metrics)
+        other = privacy_card(replace(plan, answers=answers, metrics=_with_flip(plan, Flip("0.2"))), rounds)
         return (
             f"Remembered answers with flip 0.2: {printed(other.constant)} for a constant device, "
             f"{printed(other.lifetime)} same pattern, {printed(other.any_history)} any two histories."
         )
     window = max(1, WEEK // plan.round_seconds)
-    other = privacy_card(replace(plan, answers=Answers(window), metrics=_with_flip(plan, Flip(0))), rounds)
+    answers = Answers(window, plan.answers.metrics)
+    other = privacy_card(replace(plan, answers=answers, metrics=_with_flip(plan, Flip(0))), rounds)
     length = duration(window * plan.round_seconds)
     return (
         f"Sampled answers, one report in {length}: {printed(other.window or 0)} in a window, "
         f"{printed(other.any_history)} any two histories, {card.time}."
+    )
+
+
+def _division(plan: Plan, card: PrivacyCard, division: Mapping[str, Any]) -> str:
+    """What a plan would gain if a device answered some of its metrics."""
+    loss = division["loss"]
+    return (
+        f"With metrics = {division['metrics']} in [answers], a device answers {division['metrics']} of the "
+        f"{len(plan.metrics)} metrics. Each epsilon can then be {division['times']:.3g} times as large: "
+        f"{printed(loss['constant'])} for a constant device instead of {printed(card.constant)}, "
+        f"{printed(loss['change_per_round'])} for a change moved by one round instead of "
+        f"{printed(card.change_per_round)}, and intervals at least {floor(100 * division['narrower']) / 100:g} times "
+        "narrower."
     )
 
 

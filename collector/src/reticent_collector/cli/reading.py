@@ -40,8 +40,8 @@ MOST_ROUNDS = 10_000
 SHOWN = {
     "rounds": {"plan", "round", "start", "end", "state", "reports"},
     "estimates": {"version", "metric", "kind", "unit", "every", "start_time", "end_time", "segment", "state", "rounds",
-                  "rounds_missing"},
-    "changes": {"version", "metric", "start_time", "segment"},
+                  "rounds_missing", "versions"},
+    "changes": {"version", "metric", "start_time", "segment", "versions"},
     "withheld": {"state", "reason"},
 }  # fmt: skip
 """What is shown of each object in a collector's answers; an older collector may lack some of it."""
@@ -161,13 +161,24 @@ def _estimates_table(rows: list[dict[str, Any]], changes: list[dict[str, Any]], 
     shown = table(
         "metric", "when", "segment", "estimate", f"{confidence:.0%} interval", "change", "reports", ""
     )
-    changed = {_about(change): change for change in changes}
+    changed: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for change in changes:
+        changed.setdefault(_about(change), []).append(change)
+    figures = Counter(_about(row) for row in rows)
     for row in rows:
-        change = changed.get(_about(row), {})
+        # Where parameters changed, there are figures of a period for each, of different versions.
+        of_versions = (
+            change
+            for change in changed.get(_about(row), [])
+            if not {*row["versions"]}.isdisjoint(change["versions"])
+        )
+        change = next(of_versions, {})
         changes_of = change.get("buckets", [change])
         notes = [] if row["state"] == "sealed" else ["provisional"]
         if row["rounds_missing"]:
             notes.append(f"{row['rounds']:,} of {row['rounds'] + row['rounds_missing']:,} rounds")
+        if figures[_about(row)] > 1:
+            notes.append(f"plan version {', '.join(map(str, row['versions']))}")
         for place, number in enumerate(row.get("buckets", [row])):
             estimate, interval = _figure_and_interval(row, number)
             shown.add_row(
@@ -276,12 +287,13 @@ def _checked(source: _Local | _Remote, plan: str | None, **selection: Any) -> Se
         )
     chosen = plans[plan or next(iter(plans))]
     segments = [segment.name for segment in chosen.segments]
-    options.check_name("metric", selection["metric"], chosen.by_name)
+    if isinstance(source, _Local):  # a collector itself knows the metrics of older versions
+        options.check_name("metric", selection["metric"], source.metrics(chosen.name))
     options.check_name("by", selection["by"], segments)
     for name in selection["segment"]:
         options.check_name("segment", name, segments)
     asked = Selection(chosen.name, **selection)
-    asked.check(chosen)
+    replace(asked, metric=None).check(chosen)
     return asked
 
 
@@ -305,6 +317,11 @@ class _Local:
         self.store = store
         self._results = results = Results(store)
         self.plans, self.rounds = results.plans, results.rounds
+
+    def metrics(self, plan: str) -> list[str]:
+        """The metrics of all versions of a plan, those of the newest first."""
+        versions = self._results.versions(plan).values()
+        return [*{metric.name: None for version in versions for metric in version.metrics}]
 
     def estimates(self, selection: Selection) -> dict[str, list[dict[str, Any]]]:
         return self._results.estimates(selection).to_dict()

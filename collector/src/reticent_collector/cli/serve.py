@@ -264,10 +264,10 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
         check_free(*listen, "--listen")
     if workers == 1:
         sys.exit(_serve(store, listen, listeners, None, options))
-    if store.startswith(("sqlite:", "memory:")):
+    if store == "memory:":
         raise ReticentError(
-            f"--workers {workers}: one process writes a SQLite file.\n"
-            "  Hint: leave --workers out, or give a --store of postgresql:// or lake://"
+            f"--workers {workers}: a store in memory belongs to one process.\n"
+            "  Hint: leave --workers out, or give a --store of sqlite://, postgresql:// or lake://"
         )
     listeners = listeners or bind(*listen)
     scheme = "https" if options.tls_cert else "http"

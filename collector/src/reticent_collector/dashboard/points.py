@@ -148,5 +148,4 @@ class PointReader:
                 until=period.start + 1,
             )
         )
-        of_version = (change for change in changes if change.after.version == period.plan.version)
-        return {change.after.metric.name: change for change in of_version}
+        return {change.after.metric.name: change for change in reversed(changes)}

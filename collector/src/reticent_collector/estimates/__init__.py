@@ -13,6 +13,7 @@ Every estimate is unbiased and carries its error; it may be negative. `clip`, `n
 """
 
 from reticent_collector.estimates.distribution import cumulative
+from reticent_collector.estimates.division import best_division
 from reticent_collector.estimates.estimator import Estimate, HistogramEstimate, estimate
 from reticent_collector.estimates.interval import (
     check_confidence,
@@ -31,6 +32,7 @@ __all__ = [
     "Estimate",
     "HistogramEstimate",
     "average",
+    "best_division",
     "check_confidence",
     "clip",
     "clopper_pearson",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import reduce
 from operator import add
 
 import numpy as np
 
 from reticent.errors import ParameterError
-from reticent.plan import Answers, Metric
+from reticent.plan import Answers, Metric, Plan
 from reticent_collector.counts import Counts
 from reticent_collector.estimates.convex_order import Steady, average_interval
 from reticent_collector.estimates.estimator import (
@@ -48,11 +49,24 @@ class VersionCounts:
         The digest leaves out the flip, so that is compared by itself.
         """
         return (
-            _question(self) == _question(other)
-            and self.metric.flip == other.metric.flip
+            question(self.metric) == question(other.metric)
             and self.answers.window == other.answers.window
             and self.share_asked == other.share_asked
         )
+
+
+def question(metric: Metric) -> tuple[object, ...]:
+    """
+    What a report about a metric means: counts of versions add where this and the `rhythm` of the plans are equal.
+
+    The digest leaves out the flip, the unit, and whether a mean of zeros and ones is a flag.
+    """
+    return metric.name, metric.digest, metric.flip, metric.unit, metric.kind
+
+
+def rhythm(plan: Plan) -> tuple[object, ...]:
+    """When a device answers, and how much a report weighs: rounds, windows, and the share of metrics asked."""
+    return plan.round_seconds, plan.answers.window, Fraction(plan.asked, len(plan.metrics))
 
 
 def over_versions(
@@ -93,7 +107,7 @@ def over_versions(
         raise ParameterError("versions", "the counts of at least one version", 0)
     first = versions[0]
     for version in versions:
-        if _question(version) != _question(first):
+        if _memo(version) != _memo(first):
             raise ParameterError(
                 f"versions of {first.metric.name}",
                 "the same name and privacy parameters (digest)",
@@ -109,7 +123,7 @@ def over_versions(
     return _stratified(versions, confidence)
 
 
-def _question(version: VersionCounts) -> tuple[str, bytes]:
+def _memo(version: VersionCounts) -> tuple[str, bytes]:
     return version.metric.name, version.metric.digest
 
 

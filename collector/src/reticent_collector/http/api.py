@@ -30,9 +30,21 @@ from reticent_collector.results import MOST_ROUNDS, Query, Results, Selection
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 HEALTH_PATHS = ("/health", "/health.json")
-CHANGE_PARAMETERS = {"plan", "metric", "every", "since", "until", "last", "segment", "by", "confidence"}
+CHANGE_PARAMETERS = {
+    "plan",
+    "metric",
+    "every",
+    "since",
+    "until",
+    "last",
+    "segment",
+    "by",
+    "confidence",
+    "version",
+}
 ESTIMATE_PARAMETERS = {*CHANGE_PARAMETERS, "round", "format"}
 USUAL_PERIODS = 100  # the latest periods or rounds, when the request names none
+MOST_VERSION = 2**53
 MOST_NUMBERS = 20_000  # of one response, each with its interval: bounds its time and memory
 FORMATS = ("json", "csv", "arrow")
 
@@ -221,6 +233,7 @@ class Api:
             every=query.one("every"),
             since=since,
             until=until,
+            version=query.whole("version", MOST_VERSION),
             most=MOST_NUMBERS,
         )
 

@@ -106,7 +106,7 @@ class Collector:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            reports = await asyncio.to_thread(self.store.load_open_rounds)
+            reports = await asyncio.to_thread(self.store.stored_reports)
             self._committer = Committer(self.store, asyncio.get_running_loop(), self._most_waiting)
             self.ingest = Ingest(self._wire, self._committer, self.access, self.limits, self._clock)
             if self._seal_every is not None:
@@ -193,7 +193,7 @@ class Collector:
             store=self.store.url,
             uptime_seconds=time.monotonic() - self._started_at,
             open_reports=self.store.open_reports,
-            memory_bytes=self.store.nbytes,
+            duplicate=self.store.repeated,
             sealed=self._sealer.sealed if self._sealer else 0,
             rate=self.access.rate,
             history=self._history.slots,

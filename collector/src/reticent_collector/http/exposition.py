@@ -243,11 +243,11 @@ def _figures(results: Results) -> Iterable[Family]:
         add("period_start_seconds", [name, period.every], period.start)
         add("period_end_seconds", [name, period.every], period.end)
         remembered = _SEALED.setdefault(results, LruCache(REMEMBERED))
-        key = *((one.plan.version, one.start, one.reports) for one in sealed), MOST_NUMBERS
+        key = *((one.plan.version, len(one.rounds), one.start, one.reports) for one in sealed), MOST_NUMBERS
         samples = remembered.get((name, period.every, key))
         if samples is None:
             samples = tuple(_of_period(results, period))
-            if results.is_readable(period, period.plan.metrics):
+            if results.is_readable(period, period.metrics):
                 remembered.put((name, period.every, key), samples)
         for sample in samples:
             add(*sample)

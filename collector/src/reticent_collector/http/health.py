@@ -98,8 +98,10 @@ class Health:
     store: str
     uptime_seconds: float = _exposed("gauge", "Seconds since the collector started.")
     requests: int = _exposed("counter", "Requests to the ingest path.")
-    accepted: int = _exposed("counter", "Reports that became durable and are counted.")
-    duplicate: int = _exposed("counter", "Reports that were stored already.")
+    accepted: int = _exposed("counter", "Reports that became durable; a repeated one each time.")
+    duplicate: int = _exposed(
+        "counter", "Reports stored again, found when this collector sealed their round."
+    )
     rejected: Mapping[str, int] = field(default_factory=dict)
     """Requests, or reports of a batch, that were refused, by code."""
     commits: int = _exposed("counter", "Commits.")
@@ -108,7 +110,6 @@ class Health:
     commit_p99_ms: float = 0.0
     queue: int = _exposed("gauge", "Reports waiting for the next commit.")
     open_reports: int = _exposed("gauge", "Reports in open rounds.")
-    memory_bytes: int = _exposed("gauge", "Memory of open rounds.")
     sealed: int = _exposed("counter", "Rounds sealed by this collector.")
     rate: float = 0.0  # reports a second that a key may send; 0: no limit
     keys: tuple[KeyTraffic, ...] = ()
@@ -136,7 +137,7 @@ class Health:
 
     def share(self, count: int) -> float:
         """A number of reports as a share of all that came; a request refused as a whole counts as one."""
-        received = self.accepted + self.duplicate + sum(self.rejected.values())
+        received = self.accepted + sum(self.rejected.values())
         return count / received if received else 0.0
 
 
@@ -154,8 +155,8 @@ def together(workers: Mapping[str, Health]) -> Health:
     """
     Workers as one collector.
 
-    Counts, queues and memory add up. Each worker knows all reports of open rounds, so of these the largest number
-    counts, as of the commit times.
+    Counts and queues add up. Each worker asks the store for the reports of open rounds, so of these the largest
+    number counts, as of the commit times.
     """
     healths = list(workers.values())
     added, largest = (
@@ -163,7 +164,7 @@ def together(workers: Mapping[str, Health]) -> Health:
         for combine, names in (
             (
                 sum,
-                "requests accepted duplicate commits failed_commits queue memory_bytes sealed commit_seconds",
+                "requests accepted duplicate commits failed_commits queue sealed commit_seconds",
             ),
             (max, "uptime_seconds commit_p50_ms commit_p99_ms open_reports"),
         )

@@ -146,10 +146,11 @@ def _would_block() -> bool:
 
 
 def _write(text: str) -> None:
-    if sys.stderr is not None:
+    stream = sys.stderr  # read once: another thread may replace it
+    if stream is not None:
         with suppress(OSError, ValueError):  # a full disk, a pipe whose reader has gone, a closed file
-            sys.stderr.write(text)
-            sys.stderr.flush()
+            stream.write(text)
+            stream.flush()
 
 
 def line_of(event: str, **fields: str | int | float) -> str:

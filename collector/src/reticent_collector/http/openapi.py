@@ -75,6 +75,9 @@ _ROUNDS = {
     "rounds": _COLUMNS["rounds"],
     "rounds_missing": {**_WHOLE, "description": "Rounds of the period that are missing"},
 }
+_VERSIONS = {
+    "versions": _array(_WHOLE, description="Versions of the plan whose reports are added in the figure")
+}
 _MEDIAN = {name: _COLUMNS[name] for name in ("median_lower", "median_upper")}
 _CLEAR = {
     "clear": {"type": "boolean", "description": "Whether the interval excludes 0"},
@@ -129,13 +132,14 @@ _SCHEMAS: dict[str, Any] = {
                 _object(
                     {
                         **_WHERE,
+                        **_VERSIONS,
                         **_ROUNDS,
                         **_MEDIAN,
                         **_ESTIMATE,
                         "balance": _BALANCE,
                         "buckets": _array(_BUCKET),
                     },
-                    [*_WHERE, *_ROUNDS, "confidence", "reports"],
+                    [*_WHERE, *_VERSIONS, *_ROUNDS, "confidence", "reports"],
                 )
             ),
             "withheld": _array(
@@ -155,6 +159,7 @@ _SCHEMAS: dict[str, Any] = {
                 _object(
                     {
                         **_WHERE,
+                        **_VERSIONS,
                         **_ROUNDS,
                         **_ESTIMATE,
                         **_CLEAR,
@@ -165,7 +170,7 @@ _SCHEMAS: dict[str, Any] = {
                         ),
                         "buckets": _array(_object({**_ESTIMATE, **_CLEAR}, ["value", *_CLEAR])),
                     },
-                    [*_WHERE, *_ROUNDS, *_CLEAR, "after", "before", "confidence", "reports"],
+                    [*_WHERE, *_VERSIONS, *_ROUNDS, *_CLEAR, "after", "before", "confidence", "reports"],
                     "The later period minus the one before: value, lower and upper are of the difference",
                 )
             ),
@@ -217,6 +222,9 @@ def openapi_document() -> Schema:
         _parameter("segment", "query", _TEXT, "NAME:TAG; may be repeated"),
         _parameter("by", "query", _TEXT, "One estimate per tag of this segment"),
         _parameter("confidence", "query", confidence),
+        _parameter(
+            "version", "query", {**_WHOLE, "minimum": 1}, "This version of the plan, apart from the others"
+        ),
     ]
     public = {"security": [], "x-roles": ["public"]}
     gets: dict[str, dict[str, Any]] = {

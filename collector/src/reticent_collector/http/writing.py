@@ -51,7 +51,6 @@ class CommitTotals:
     """Totals since the start."""
 
     accepted: int = 0
-    duplicate: int = 0
     commits: int = 0
     failed_commits: int = 0
 
@@ -182,7 +181,6 @@ class Committer:
         self.tally.commits += 1
         for of_round in appended.values():
             self.tally.accepted += of_round.accepted
-            self.tally.duplicate += of_round.duplicate
         # Acknowledged only here, with the records durable: an acknowledgement is a promise.
         self._answer(group, appended)
 
@@ -299,6 +297,7 @@ class Sealer:
             if self.sealed > sealed or time.monotonic() >= self._write_at:
                 self._write_at = time.monotonic() + RESULTS_SECONDS
                 try:
+                    self._store.stored_reports()  # with what other collectors took
                     self._write()
                     self._failing.discard("results")
                 except Exception as error:  # no result is lost: the counts are there, and it is tried again

@@ -31,6 +31,7 @@ class PlanDiff:
 
     changes: tuple[PlanChange, ...]
     figures: Figures  #: Which losses of the whole plan differ
+    most_added: float  #: No device draws more new answers than those of the later plan that it is asked
 
     @property
     def new_answers(self) -> tuple[str, ...]:
@@ -40,11 +41,16 @@ class PlanDiff:
     @property
     def lifetime_added(self) -> float:
         """What the new answers can add to the same-pattern loss of a device that answered the earlier plan."""
-        return compose([change.loss for change in self.changes])
+        return min(compose([change.loss for change in self.changes]), self.most_added)
 
     def to_dict(self) -> dict[str, object]:
         """Ready for JSON."""
-        return {**asdict(self), "new_answers": list(self.new_answers), "lifetime_added": self.lifetime_added}
+        return {
+            "changes": [asdict(change) for change in self.changes],
+            "figures": dict(self.figures),
+            "new_answers": list(self.new_answers),
+            "lifetime_added": self.lifetime_added,
+        }
 
 
 def diff(before: Plan, after: Plan) -> PlanDiff:
@@ -55,7 +61,9 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
     gets new answers from every device: its same-pattern loss starts again from 0 and adds to the loss before.
     Going back to earlier parameters goes back to the earlier answers and costs nothing more. A plan with
     another name or another round length is another plan: all of its answers are new. Where answers are sampled
-    nothing is remembered: each window costs the same, whatever the plan was before.
+    nothing is remembered: each window costs the same, whatever the plan was before. Where a device answers some of
+    the metrics, one that is added may take the place of another, and one that is removed leaves its place to another:
+    their answers are new.
     """
     cards = privacy_card(before), privacy_card(after)
     changes = [*_of_plan(before, after, cards[1].lifetime), *_of_metrics(before, after, cards)]
@@ -65,7 +73,7 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
         changes.append(PlanChange("segments", "public tags have changed"))
     if list(before.by_name) != list(after.by_name):
         changes.append(PlanChange("metrics", "the order or number of bits in a report has changed"))
-    return PlanDiff(tuple(changes), _figures(*cards))
+    return PlanDiff(tuple(changes), _figures(*cards), cards[1].lifetime)
 
 
 def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[PlanChange]:
@@ -98,9 +106,25 @@ def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[PlanChange]
     elif old.window != new.window:
         message = "the same loss per window; a device changes over once its window has ended"
         yield PlanChange("answers.window", f"{old.window} → {new.window} rounds: {message}")
-    if old.sampled and new.sampled and before.asked != after.asked:
+    if new.sampled and old.sampled and before.asked != after.asked:
         message = "metrics per report: another loss per window"
         yield PlanChange("answers.metrics", f"{before.asked} → {after.asked} {message}")
+    if before.is_divided and not new.sampled:
+        yield from _of_division(before, after, lifetime)
+    elif after.is_divided and not old.sampled:
+        message = "a device goes on with some of its answers, and the others are no longer asked"
+        yield PlanChange(
+            "answers.metrics", f"{before.asked} → {after.asked} of {len(after.metrics)}: {message}"
+        )
+
+
+def _of_division(before: Plan, after: Plan, lifetime: float) -> Iterator[PlanChange]:
+    """Metrics that the plan had and a device was not asked: it is, where more are asked or others are gone."""
+    if before.asked < after.asked or before.by_name.keys() - after.by_name.keys():
+        asks = f"{before.asked} of {len(before.metrics)} → {after.asked} of {len(after.metrics)}"
+        known = tuple(name for name in after.by_name if name in before.by_name)
+        message = "a device may be asked metrics that it was not asked before"
+        yield PlanChange("answers.metrics", f"{asks}: {message}", known, lifetime)
 
 
 def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) -> Iterator[PlanChange]:

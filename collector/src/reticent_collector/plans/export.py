@@ -16,7 +16,7 @@ FORMAT = "reticent-plan-1"
 
 def export_plan(plan: Plan) -> dict[str, object]:
     """All that a device needs to answer a plan, for JSON; raises `ParameterError` for a foreign mechanism."""
-    answers: dict[str, object] = {"kind": "remembered"}
+    answers: dict[str, object] = {"kind": "remembered", "metrics": plan.asked}
     if plan.answers.sampled:
         answers = {"kind": "sampled", "window": plan.answers.window, "metrics": plan.asked}
     return {

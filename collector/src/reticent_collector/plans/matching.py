@@ -159,18 +159,22 @@ def _right(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> floa
 
 
 def plan_tracking(plan: Plan, devices: int) -> Tracking:
-    """How well reports of one device can be matched across rounds, in a fleet of this size (`tracking`)."""
+    """
+    How well reports of one device can be matched across rounds, in a fleet of this size (`tracking`).
+
+    Where devices answer k of t metrics, the set is one more mark, with C(t, k) values, and each device has as many bits
+    with as little noise as the set that has most: bits that are added or less noisy never help the matcher less.
+    """
     marks = math.prod(len(segment.tags) for segment in plan.segments)
     if plan.answers.sampled:  # all but the tags is drawn again in each window
         return tracking(devices, marks, {})
     marks *= COHORTS if plan.uses_cohort else 1
+    marks *= math.comb(len(plan.metrics), plan.asked)
     noisy: dict[Fraction, int] = {}
-    for metric in plan.metrics:
-        gamma = metric.flip.probability
-        if gamma:
-            noisy[gamma] = noisy.get(gamma, 0) + metric.bits
-        else:
-            marks <<= metric.bits
+    for gamma in sorted({metric.flip.probability for metric in plan.metrics}):
+        sizes = sorted(metric.bits for metric in plan.metrics if metric.flip.probability <= gamma)
+        noisy[gamma] = sum(sizes[-plan.asked :]) - sum(noisy.values())
+    marks <<= noisy.pop(Fraction(0), 0)
     return tracking(devices, marks, noisy)
 
 

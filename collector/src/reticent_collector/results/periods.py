@@ -12,9 +12,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 
 from reticent.errors import ParameterError
-from reticent.plan import Plan
+from reticent.plan import Metric, Plan
 from reticent.plan.metric import FIRST_MONDAY
 from reticent_collector import columns
+from reticent_collector.estimates.versions import question
 from reticent_collector.stores import RoundInfo
 
 Every = Literal["round", "window", "day", "week", "month"]
@@ -36,16 +37,40 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The rounds of a plan's version that begin between two times."""
+    """The rounds of a plan that begin between two times, over its versions with the same rounds and windows."""
 
-    plan: Plan
+    plan: Plan  #: the newest of its versions
     every: Every
     first: int  #: the number of its first round, whether that has reports or not
     last: int
     start: int  #: when it begins, in unix seconds; a day, week or month at midnight UTC
     end: int
     state: PeriodState
-    rounds: tuple[RoundInfo, ...]  #: those with reports, latest first, each with as many as are shown
+    rounds: tuple[RoundInfo, ...]
+    """Those with reports, latest first, each with as many as are shown; one for each version in a round."""
+    versions: tuple[Plan, ...] = ()  #: those with reports in it, newest first
+
+    def __post_init__(self) -> None:
+        if not self.versions:
+            object.__setattr__(self, "versions", (self.plan,))
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What was asked, as the newest version has it; a metric whose parameters changed is there for each."""
+        asked: dict[object, Metric] = {}
+        for version in self.versions:
+            for metric in version.metrics:
+                asked.setdefault(question(metric), metric)
+        return tuple(asked.values())
+
+    def versions_of(self, metric: Metric) -> tuple[Plan, ...]:
+        """The versions whose counts of a metric add up."""
+        asked = question(metric)
+        return tuple(
+            version
+            for version in self.versions
+            if metric.name in version.by_name and question(version.by_name[metric.name]) == asked
+        )
 
     @property
     def reports(self) -> int:

@@ -2,15 +2,19 @@
 `Results`: plans, rounds and estimates of a store, for HTTP, the dashboard and the commands.
 
 All figures are made of groups of at least `min_reports` reports, as docs/explanation/readers.md defines them: no
-other counts leave this module.
+other counts leave this module. Each version of a plan in a round is partitioned into groups by itself, before counts
+are added over versions: so a reader who has the sum and all versions but one has no smaller group, and a version with
+too few reports in a round is not in its sum.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 from reticent.errors import ParameterError
@@ -18,6 +22,7 @@ from reticent.plan import Metric, Plan
 from reticent_collector.counts import Counts
 from reticent_collector.estimates import average, difference
 from reticent_collector.estimates.cohort_balance import shares_of_rows
+from reticent_collector.estimates.versions import question, rhythm
 from reticent_collector.results.cache import LruCache
 from reticent_collector.results.periods import (
     Period,
@@ -49,7 +54,8 @@ SETTLED_SECONDS = 60  # after the last round of a period closes, so that what wa
 MOST_ROUNDS_READ = 10_000  # rounds that a bounded answer is made of at most, unless one period has more
 
 
-Parts = dict[tuple[str, str], dict[int, Counts]]  # by metric and tag: the counts of each round
+Parts = dict[tuple[Metric, str], dict[int, dict[int, Counts]]]
+"""By metric and tag: the counts of each round, by version of the plan."""
 
 
 class Results:
@@ -70,6 +76,10 @@ class Results:
         """Every version of a plan, newest first, by its number."""
         newest_first = sorted(self._store.plans(), key=lambda version: -version.version)
         return {version.version: version for version in newest_first if version.name == plan}
+
+    def alike(self, plan: Plan) -> list[Plan]:
+        """The versions of a plan with the same rounds and windows, newest first: their counts can be added."""
+        return [version for version in self.versions(plan.name).values() if rhythm(version) == rhythm(plan)]
 
     def plan(self, name: str) -> Plan:
         """The newest version of a plan; raises `ParameterError` when there is none."""
@@ -94,21 +104,27 @@ class Results:
         reports = info.reports
         if info.damage or (info.state == "sealed" and reports < plan.min_reports):
             reports = 0
-        elif info.state != "sealed" and plan.min_reports > 1:
-            reports = reports_of(plan, folded(plan, self._store.shown(info.key)))
+        elif info.state != "sealed":
+            try:
+                reports = reports_of(plan, folded(plan, self._store.shown(info.key)))
+            except DamagedError as error:  # found while it was counted
+                return info._replace(reports=0, damage=error.reason)
         return info._replace(reports=reports)
 
     def periods(self, selection: Selection) -> list[Period]:
         """
         The periods of a selection that have reports, latest first: at most the `last` ones.
 
-        Versions of a plan have periods of their own. A period is sealed when no report on any of its rounds can
-        come any more, and all are sealed. With a damaged round it stays open, since that may be repaired.
+        Versions of a plan with the same rounds and windows share periods. A period is sealed when no report on any
+        of its rounds can come any more, and all are sealed. With a damaged round it stays open, since that may be
+        repaired.
         """
         return [self._shown(period) for period in self._listed(selection)]
 
     def _shown(self, period: Period) -> Period:
-        return replace(period, rounds=tuple(self._round(period.plan, info) for info in period.rounds))
+        plans = {version.version: version for version in period.versions}
+        shown = tuple(self._round(plans[info.key.version], info) for info in period.rounds)
+        return replace(period, rounds=shown)
 
     def _listed(self, selection: Selection) -> list[Period]:
         """The same periods, with all reports of their rounds: not for readers."""
@@ -122,18 +138,24 @@ class Results:
         kinds = {number: chosen or usual_every(version) for number, version in versions.items()}
         # The number of rounds in the `last` days is not known, and none must be cut: then all rounds are listed.
         bounded = {*kinds.values()} <= {"round"} and since is None and until is None
-        rounds_of: dict[tuple[int, Span], list[RoundInfo]] = {}
-        for info in self._store.rounds(plan, selection.last if bounded else None):
+        most = selection.last * len(versions) if bounded and selection.last is not None else None
+        rhythms = {number: rhythm(version) for number, version in versions.items()}
+        rounds_of: dict[tuple[object, Span], list[RoundInfo]] = {}
+        for info in self._store.rounds(plan, most):
             number = info.key.version
+            if selection.version not in (None, number):
+                continue
             span = span_of(versions[number], info.key.round, kinds[number])
             if (since is None or span.start >= since) and (until is None or span.start < until):
-                rounds_of.setdefault((number, span), []).append(info)
-        latest = sorted(rounds_of.items(), key=lambda item: (-item[0][1].end, -item[0][0]))
-        periods = [
-            Period(version, *span, self._state(version, span.first, span.last, rounds), tuple(rounds))
-            for (number, span), rounds in latest[: selection.last]
-            for version in [versions[number]]
-        ]
+                rounds_of.setdefault((rhythms[number], span), []).append(info)
+        periods = []
+        for (_, span), rounds in rounds_of.items():
+            held = {info.key.version for info in rounds}
+            plans = tuple(version for number, version in versions.items() if number in held)
+            state = self._state(plans, span.first, span.last, rounds)
+            periods.append(Period(plans[0], *span, state, tuple(rounds), plans))
+        periods.sort(key=lambda period: (-period.end, -period.plan.version))
+        periods = periods[: selection.last]
         if selection.rounds is None:
             return periods
         wanted = set(selection.rounds)
@@ -143,16 +165,21 @@ class Results:
         """Whether the counts of some metrics in all its rounds can be read; some damage is found only then."""
         try:
             for info in period.rounds:
-                self._groups(period.plan, info, metrics)
+                version, own = _own_metrics(period, info, metrics)
+                self._groups(version, info, [*own.values()])
         except DamagedError:  # the store lists the round as damaged from now on
             return False
         return True
 
-    def _state(self, plan: Plan, first: int, last: int, rounds: Sequence[RoundInfo]) -> PeriodState:
+    def _state(
+        self, versions: Sequence[Plan], first: int, last: int, rounds: Sequence[RoundInfo]
+    ) -> PeriodState:
         states = {_state(info) for info in rounds}
-        if len(states) == 1 and (first == last or states == {"damaged"}):
+        alone = first == last and len(self.alike(versions[0])) == 1
+        if len(states) == 1 and (alone or states == {"damaged"}):
             return states.pop()
-        over = self.clock() >= plan.round(last).closes + SETTLED_SECONDS
+        closes = max(version.round(last).closes for version in versions)
+        over = alone or self.clock() >= closes + SETTLED_SECONDS
         return "sealed" if over and states == {"sealed"} else "open"
 
     def estimates(self, selection: Selection) -> Estimates:
@@ -188,7 +215,7 @@ class Results:
             known = tuple(self.computed(period, metrics, selection))
             if period.state == "sealed" and self.is_readable(period, metrics):
                 numbers = sum(metric.mechanism.intervals for metric in metrics)
-                self._computed.put(key, known, 1 + numbers * len(tags_asked(period.plan, selection)))
+                self._computed.put(key, known, 1 + numbers * len(tags_asked(period, selection)))
         return known
 
     def changes(self, selection: Selection) -> list[Change]:
@@ -196,28 +223,29 @@ class Results:
         How metrics changed from one period to the next, latest first: see `reticent_collector.results.result`.
 
         The selection is about the later of two periods. There is no change where the period before has no
-        reports, is of another version, or has no sealed round to compare.
+        reports, asked with other parameters, or has no sealed round to compare.
         """
         asked = self._asked(selection)
-        followed_by = {(one.plan.version, one.last + 1): one for one in self._listed(selection.all_periods)}
-        known: dict[tuple[int, int], tuple[Period, Parts]] = {}
+        followed_by = {(rhythm(one.plan), one.last + 1): one for one in self._listed(selection.all_periods)}
+        known: dict[tuple[object, int], tuple[Period, Parts]] = {}
         changes: list[Change] = []
         for period, metrics in asked:
-            earlier = followed_by.get((period.plan.version, period.first))
+            way = rhythm(period.plan)
+            earlier = followed_by.get((way, period.first))
             if earlier is None:
                 continue
             key = (_cache_key(period), _cache_key(earlier), *_asked_key(metrics, selection))
             compared = self._changes.get(key)
             if compared is None:
                 for one in (period, earlier):
-                    if (one.plan.version, one.first) not in known:
-                        final = replace(
-                            one, rounds=tuple(info for info in one.rounds if info.state == "sealed")
-                        )
-                        readable, parts = self._parts(final, metrics, selection)
-                        known[one.plan.version, one.first] = self._shown(readable), parts
-                after = known[period.plan.version, period.first]
-                before = known[period.plan.version, earlier.first]
+                    if (way, one.first) not in known:
+                        left_out = {info.key.round for info in one.rounds if info.state != "sealed"}
+                        final = tuple(info for info in one.rounds if info.key.round not in left_out)
+                        asked_of = selection.metrics(one.metrics)
+                        readable, parts = self._parts(replace(one, rounds=final), asked_of, selection)
+                        known[way, one.first] = self._shown(readable), parts
+                after = known[way, period.first]
+                before = known[way, earlier.first]
                 compared = tuple(_compared(after, before, selection))
                 if {after[0].state, before[0].state} == {"sealed"}:
                     self._changes.put(key, compared, 1 + sum(len(change.numbers) for change in compared))
@@ -227,13 +255,20 @@ class Results:
     def _asked(self, selection: Selection) -> list[tuple[Period, list[Metric]]]:
         """The metrics asked for in each period; refuses unknown names, and answers that are too large."""
         periods = self._listed(selection)
-        selection.check(self.plan(selection.plan))
+        versions = self.versions(selection.plan)
+        # A metric that ended is one of the newest version that has it.
+        asked_in = (version for version in versions.values() if selection.metric in version.by_name)
+        selection.check(next(asked_in, self.plan(selection.plan)))
+        if selection.version is not None and selection.version not in versions:
+            raise ParameterError(
+                "version", f"one of {', '.join(map(str, sorted(versions)))}", selection.version
+            )
         # A version of the plan without the segments that are asked for has no such figures.
-        asked = [
-            (period, selection.metrics(period.plan))
-            for period in periods
-            if selection.has_segments(period.plan)
-        ]
+        asked = []
+        for period in periods:
+            having = tuple(version for version in period.versions if selection.has_segments(version))
+            if having:
+                asked.append((period, selection.metrics(period.metrics)))
         if selection.most is not None and len(asked) > 1:
             _check_size(asked, selection.by, selection.most)
         return asked
@@ -251,7 +286,7 @@ class Results:
         for period in self.periods(Selection(plan, last=20, every=answered_every(self.plan(plan)))):
             if period.state == "sealed" and period.reports:
                 selection = Selection(plan, confidence=confidence)
-                return list(self.results(period, period.plan.metrics, selection))
+                return list(self.results(period, period.metrics, selection))
         return []
 
     def uneven(self, last: int) -> list[Result]:
@@ -260,7 +295,7 @@ class Results:
         for plan in sorted(self.plans()):
             selection = Selection(plan, last=last, every="round")
             for period in self.periods(selection):
-                metrics = [metric for metric in period.plan.metrics if shares_of_rows(metric)]
+                metrics = [metric for metric in period.metrics if shares_of_rows(metric)]
                 for result in self.results(period, metrics, selection) if metrics else ():
                     if result.balance is not None and not result.balance.even:
                         newest.setdefault((result.plan, result.metric.name), result)
@@ -277,7 +312,7 @@ class Results:
         metric = result.metric
         selection = Selection(result.plan, segment=result.segment, confidence=result.estimate.confidence)
         period, parts = self._parts(result.period, [metric], selection)
-        by_round = dict(sorted(parts.get((metric.name, ""), {}).items()))
+        by_round, _ = _added(parts.get((metric, ""), {}))
         if period.state == result.state and len(by_round) == result.rounds:
             return replace(result, by_round=by_round)
         computed = self.computed(result.period, [metric], selection)  # it was damaged or pruned meanwhile
@@ -294,17 +329,18 @@ class Results:
         plan = period.plan
         period, parts = self._parts(period, metrics, selection)
         readable = period.state != "damaged"
-        sealed = {info.key.round for info in period.rounds if info.state == "sealed"}
+        sealed = {info.key.round for info in period.rounds}
+        sealed -= {info.key.round for info in period.rounds if info.state != "sealed"}
         for metric in metrics:
-            for tag, tags in tags_asked(plan, selection).items():
-                by_round = dict(sorted(parts.get((metric.name, tag), {}).items()))
+            for tag, tags in tags_asked(period, selection).items():
+                by_round, versions = _added(parts.get((metric, tag), {}))
                 # An open round may have only a few reports yet, and the round with the fewest determines the
                 # interval of an average. The counts of a window of sampled answers simply add up.
                 if not plan.answers.sampled and not sealed.isdisjoint(by_round):
                     by_round = {number: counts for number, counts in by_round.items() if number in sealed}
                 if by_round:
                     estimate = average(metric, by_round, selection.confidence, plan)
-                    yield Result.of_counts(period, metric, tags, estimate, by_round)
+                    yield Result.of_counts(period, metric, tags, estimate, by_round, versions)
                 elif readable and tag != FEW and plan.min_reports > 1:
                     yield Withheld(period, metric, tags)
 
@@ -316,31 +352,38 @@ class Results:
         """
         if len(metrics) == 1:
             self.read_ahead([period], metrics[0].name)
-        names = [declared.name for declared in period.plan.segments]
         parts: Parts = {}
         infos = list(period.rounds)
         for place, info in enumerate(period.rounds):
-            if info.damage:
+            version, own = _own_metrics(period, info, metrics)
+            if info.damage or not selection.has_segments(version):
                 continue
+            names = [declared.name for declared in version.segments]
             try:
-                groups = self._groups(period.plan, info, metrics)
+                groups = self._groups(version, info, [*own.values()])
             except DamagedError as error:  # the store lists the round as damaged from now on
                 infos[place] = info._replace(reports=0, damage=error.reason)
-                state = self._state(period.plan, period.first, period.last, infos)
+                state = self._state(period.versions, period.first, period.last, infos)
                 period = replace(period, rounds=tuple(infos), state=state)
                 continue
             for tags, by_metric in groups.items():
                 named = dict(zip(names, tags, strict=True))
                 if any(named[name] != tag for name, tag in selection.segment.items()):
                     continue
-                for metric in metrics:
+                for metric in own:
                     counts = by_metric.get(metric.name)
                     if counts is None or not counts.devices:
                         continue
-                    rounds = parts.setdefault((metric.name, named[selection.by] if selection.by else ""), {})
-                    known = rounds.get(info.key.round)
-                    rounds[info.key.round] = counts if known is None else known + counts
-        return period, parts
+                    rounds = parts.setdefault((metric, named[selection.by] if selection.by else ""), {})
+                    of_versions = rounds.setdefault(info.key.round, {})
+                    known = of_versions.get(version.version)
+                    of_versions[version.version] = counts if known is None else known + counts
+        # Of a round that cannot be read under one version, a part of the fleet would look like all of it.
+        damaged = {info.key.round for info in infos if info.damage}
+        for rounds in parts.values():
+            for number in damaged & rounds.keys():
+                del rounds[number]
+        return period, {figure: rounds for figure, rounds in parts.items() if rounds}
 
     def _groups(self, plan: Plan, info: RoundInfo, metrics: Sequence[Metric]) -> CountsByTags:
         """The counts of some metrics in the groups that are shown of a round; every figure is made of these."""
@@ -367,11 +410,15 @@ class Results:
         metrics are always read so: the number of reports of a group is known from all metrics only.
         """
         wanted: dict[RoundKey, Plan] = {
-            info.key: period.plan
+            info.key: version
             for period in periods
-            if metric in period.plan.by_name and not period.plan.asked_bytes
+            for version in period.versions
+            if metric in version.by_name and not version.asked_bytes
             for info in period.rounds
-            if info.state == "sealed" and not info.damage and self._counts.get((info.key, metric)) is None
+            if info.key.version == version.version
+            and info.state == "sealed"
+            and not info.damage
+            and self._counts.get((info.key, metric)) is None
         }
         with suppress(DamagedError):  # raised again when that round is read by itself
             for key, counts in self._store.metric_counts(list(wanted), metric).items() if wanted else ():
@@ -397,6 +444,23 @@ def _state(info: RoundInfo) -> PeriodState:
     return "sealed" if info.state == "sealed" else "open"
 
 
+def _own_metrics(
+    period: Period, info: RoundInfo, metrics: Sequence[Metric]
+) -> tuple[Plan, dict[Metric, Metric]]:
+    """The version of the plan that a round is of, and by each of some metrics the version's own that adds to it."""
+    version = next(version for version in period.versions if version.version == info.key.version)
+    asked = {question(metric): metric for metric in version.metrics}
+    return version, {metric: asked[question(metric)] for metric in metrics if question(metric) in asked}
+
+
+def _added(rounds: Mapping[int, Mapping[int, Counts]]) -> tuple[dict[int, Counts], tuple[int, ...]]:
+    """The counts of each round over versions of a plan, and these versions."""
+    versions = tuple(sorted({version for by_version in rounds.values() for version in by_version}))
+    return {
+        number: reduce(add, by_version.values()) for number, by_version in sorted(rounds.items())
+    }, versions
+
+
 def _cache_key(period: Period) -> tuple[object, ...]:
     """A period in a cache: another state, round or report makes another key."""
     return key_of(period), period.state, len(period.rounds), period.reports
@@ -405,7 +469,8 @@ def _cache_key(period: Period) -> tuple[object, ...]:
 def _asked_key(metrics: Sequence[Metric], selection: Selection) -> tuple[object, ...]:
     """What is asked for of a period, in a cache."""
     tags = tuple(sorted(selection.segment.items()))
-    return tuple(metric.name for metric in metrics), tags, selection.by, selection.confidence
+    asked = tuple(question(metric) for metric in metrics)
+    return asked, tags, selection.by, selection.confidence, selection.version
 
 
 def _compared(
@@ -416,20 +481,21 @@ def _compared(
     earlier, earlier_parts = before
     confidence = selection.confidence
     shift = period.first - earlier.first
-    for (name, tag), later in later_parts.items():
-        rounds = earlier_parts.get((name, tag), {})
+    known = {(question(metric), tag): rounds for (metric, tag), rounds in earlier_parts.items()}
+    for (metric, tag), by_version in later_parts.items():
+        later, versions = _added(by_version)
+        rounds, versions_before = _added(known.get((question(metric), tag), {}))
         numbers = sorted(number for number in later if number - shift in rounds)
         if not numbers:
             continue
-        metric = period.plan.by_name[name]
         tags = selection.tags(tag)
         of_later = {number: later[number] for number in numbers}
         of_earlier = {number - shift: rounds[number - shift] for number in numbers}
         new = average(metric, of_later, confidence, period.plan)
         old = average(metric, of_earlier, confidence, period.plan)
         yield Change(
-            Result(period, metric, tags, new, len(of_later), by_round=of_later),
-            Result(earlier, metric, tags, old, len(of_earlier), by_round=of_earlier),
+            Result(period, metric, tags, new, len(of_later), by_round=of_later, added=versions),
+            Result(earlier, metric, tags, old, len(of_earlier), by_round=of_earlier, added=versions_before),
             difference(metric, of_later, of_earlier, confidence, period.plan),
         )
 

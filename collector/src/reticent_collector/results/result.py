@@ -1,13 +1,13 @@
 """
 One answer about a metric in a period: a `Result`, `Withheld` where there are too few reports, or a `Change`.
 
-A change is one period less the one before it (docs/how-to/read-an-interval.md). Compared are sealed rounds of one
-version of a plan at the same places of two successive periods: the second round of a day with the second round of
-the day before. A round that one of them lacks is left out of both, so a collector that was down in the evening, or
-an unfinished week, does not look like a change of the devices. The interval is that of
-`estimates.difference`; its rule says where it is about the devices that answered only. A change is clear when
-its interval does not hold 0. For a histogram or choice all intervals hold at once: where nothing changed, no bucket is
-clear in at least 95 of 100 cases.
+A change is one period less the one before it (docs/how-to/read-an-interval.md). Compared are sealed rounds, over all
+versions of a plan in which the metric has the same parameters, at the same places of two successive periods: the
+second round of a day with the second round of the day before. A round that one of them lacks is left out of both, so
+a collector that was down in the evening, or an unfinished week, does not look like a change of the devices. The
+interval is that of `estimates.difference`; its rule says where it is about the devices that answered only. A change
+is clear when its interval does not hold 0. For a histogram or choice all intervals hold at once: where nothing
+changed, no bucket is clear in at least 95 of 100 cases.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Subject:
 
     @property
     def version(self) -> int:
-        """The version of the plan."""
+        """The newest version of the plan with reports in the period."""
         return self.period.plan.version
 
     @property
@@ -95,6 +95,7 @@ class Result(Subject):
     """The reports of each row against chance; None for several rounds with memoization, where rows repeat."""
     by_round: Mapping[int, Counts] = field(default_factory=dict)
     """The counts that it is made of, by round; none where it was read from the table: see `Results.with_counts`."""
+    added: tuple[int, ...] = ()  #: the versions of the plan whose counts are in it, in order; empty: its own
 
     @classmethod
     def of_counts(
@@ -104,9 +105,10 @@ class Result(Subject):
         segment: Mapping[str, str],
         estimate: Estimate | HistogramEstimate,
         by_round: Mapping[int, Counts],
+        added: tuple[int, ...] = (),
     ) -> Result:
         """All that is said of a figure, from its counts."""
-        result = cls(period, metric, segment, estimate, len(by_round), by_round=by_round)
+        result = cls(period, metric, segment, estimate, len(by_round), by_round=by_round, added=added)
         has_balance = len(by_round) == 1 or period.plan.answers.sampled
         return replace(
             result,
@@ -134,6 +136,11 @@ class Result(Subject):
     # The columns `FIGURE` of tables
 
     @property
+    def versions(self) -> str:
+        """The versions of the plan whose counts are in it: "1,2"."""
+        return ",".join(map(str, self.added or (self.version,)))
+
+    @property
     def median_lower(self) -> float | None:
         """The lower end of the median's interval."""
         return self.median.lower if self.median else None
@@ -153,6 +160,7 @@ class Result(Subject):
         median = {"median_lower": self.median_lower, "median_upper": self.median_upper} if self.median else {}
         return {
             **Subject.to_dict(self),
+            "versions": list(self.added or (self.version,)),
             "rounds": self.rounds,
             "rounds_missing": self.rounds_missing,
             **median,
@@ -274,6 +282,7 @@ class Change:
         times = {"start_time": time_text(before.start), "end_time": time_text(before.end)}
         return {
             **Subject.to_dict(self.after),
+            "versions": list(self.after.added),
             "before": {**times, **_values(before.estimate)},
             "after": _values(self.after.estimate),
             **plain,

@@ -13,7 +13,7 @@ from math import isclose, isnan, nan
 from typing import Any
 
 from reticent.errors import ParameterError
-from reticent.plan import Metric, Plan
+from reticent.plan import Metric
 from reticent_collector.columns import segment_text
 from reticent_collector.estimates import Estimate, HistogramEstimate
 from reticent_collector.estimates.cohort_balance import ALARM, Balance, shares_of_rows
@@ -37,20 +37,21 @@ def key_of(period: Period) -> PeriodKey:
     return PeriodKey(period.plan.name, period.plan.version, period.every, period.start, period.end)
 
 
-def tags_asked(plan: Plan, selection: Selection) -> dict[str, dict[str, str]]:
+def tags_asked(period: Period, selection: Selection) -> dict[str, dict[str, str]]:
     """The devices of each figure that is asked for, by the tag of segment `by`; by "" without one."""
     tags = [""]
     if selection.by:
-        declared = next(segment.tags for segment in plan.segments if segment.name == selection.by)
+        segments = (segment for version in period.versions for segment in version.segments)
+        declared = {tag: None for segment in segments if segment.name == selection.by for tag in segment.tags}
         picked = selection.segment.get(selection.by)
         tags = [tag for tag in (*declared, FEW) if picked in (None, tag)]
     return {tag: selection.tags(tag) for tag in tags}
 
 
 def in_table(selection: Selection) -> bool:
-    """Whether the table has such figures: of the whole fleet or of one tag, at its confidence."""
+    """Whether the table has such figures: of the whole fleet or of one tag, over versions, at its confidence."""
     tags = {*selection.segment, *([selection.by] if selection.by else [])}
-    return selection.confidence == CONFIDENCE and len(tags) <= 1
+    return selection.confidence == CONFIDENCE and len(tags) <= 1 and selection.version is None
 
 
 def read_figures(
@@ -61,13 +62,11 @@ def read_figures(
     while sealed:
         period, metrics = sealed[0]
         numbers = sum(metric.mechanism.intervals for metric in metrics)
-        numbers *= len(tags_asked(period.plan, selection)) + 1
+        numbers *= len(tags_asked(period, selection)) + 1
         at_once = max(1, NUMBERS_AT_ONCE // max(1, numbers))
         some, sealed = sealed[:at_once], sealed[at_once:]
         names = {metric.name: None for _, metrics in some for metric in metrics}
-        tags = {
-            segment_text(tags) for period, _ in some for tags in tags_asked(period.plan, selection).values()
-        }
+        tags = {segment_text(tags) for period, _ in some for tags in tags_asked(period, selection).values()}
         kept = table.written_rows([key_of(period) for period, _ in some], [*names], [*{"{}", *tags}])
         for period, metrics in some:
             rows = kept.get(key_of(period))
@@ -80,15 +79,28 @@ def _figures(
     period: Period, metrics: Sequence[Metric], selection: Selection, rows: Sequence[Mapping[str, Any]]
 ) -> list[Result | Withheld] | None:
     """The figures of one period, in the order of the plan; None where its rows do not fit."""
-    by_figure: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    by_figure: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
-        by_figure.setdefault((row["metric"], row["segment"]), []).append(row)
+        if not isinstance(row["versions"], str):
+            return None  # of an older version, which had a row for each version of the plan
+        by_figure.setdefault((row["metric"], row["versions"], row["segment"]), []).append(row)
     figures: list[Result | Withheld] = []
     for metric in metrics:
-        if not _is_of_these_rounds(period, by_figure.get((metric.name, "{}"), ())):
+        versions = {version.version for version in period.versions_of(metric)}
+
+        def rows_of(
+            segment: str, name: str = metric.name, versions: set[int] = versions
+        ) -> Sequence[Mapping[str, Any]]:
+            """The rows of the metric: what another question has under its name is of other versions."""
+            for (of_metric, added, of_segment), kept in by_figure.items():
+                if (of_metric, of_segment) == (name, segment) and {*versions_in(added)} <= versions:
+                    return kept
+            return ()
+
+        if not _is_of_these_rounds(period, metric, rows_of("{}")):
             return None
-        for tag, tags in tags_asked(period.plan, selection).items():
-            kept = by_figure.get((metric.name, segment_text(tags)))
+        for tag, tags in tags_asked(period, selection).items():
+            kept = rows_of(segment_text(tags))
             if kept:
                 figure = _figure(period, metric, tags, kept)
                 if figure is None:
@@ -99,17 +111,24 @@ def _figures(
     return figures
 
 
-def _is_of_these_rounds(period: Period, fleet: Sequence[Mapping[str, Any]]) -> bool:
+def versions_in(text: str) -> tuple[int, ...]:
+    """The versions of the column `versions`."""
+    return tuple(int(number) for number in text.split(","))
+
+
+def _is_of_these_rounds(period: Period, metric: Metric, fleet: Sequence[Mapping[str, Any]]) -> bool:
     """
-    Whether the figure of the whole fleet is made of the rounds that the period has now.
+    Whether the figure of the whole fleet is made of the rounds and versions that the period has now.
 
     Each round with enough reports is in it, unless reports are about some of the metrics: then some rounds may be.
     """
-    shown = sum(info.reports > 0 for info in period.rounds)
+    versions = {version.version for version in period.versions_of(metric)}
+    shown = {info.key for info in period.rounds if info.reports and info.key.version in versions}
     rounds = fleet[0]["rounds"] if fleet else 0
     if period.plan.asked_bytes:
-        return isinstance(rounds, int) and rounds <= shown
-    return bool(rounds == shown)
+        return isinstance(rounds, int) and rounds <= len({key.round for key in shown})
+    added = {*versions_in(fleet[0]["versions"])} if fleet else set()
+    return bool(rounds == len({key.round for key in shown}) and added == {key.version for key in shown})
 
 
 def _figure(
@@ -130,7 +149,8 @@ def _figure(
             balance = Balance(float(first["cohort_p_value"]))
             if balance.p_value < ALARM:  # which rows are uneven is known from the counts only
                 return None
-        return Result(period, metric, tags, estimate, int(first["rounds"]), median, balance)
+        versions = versions_in(first["versions"])
+        return Result(period, metric, tags, estimate, int(first["rounds"]), median, balance, added=versions)
     except (ParameterError, TypeError, ValueError):
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -35,6 +35,7 @@ class Selection:
     every: str | None = None
     since: int | None = None  # unix seconds
     until: int | None = None  # unix seconds
+    version: int | None = None  # of the plan, apart from the others; None: counts are added over versions
     most: int | None = None
 
     def __post_init__(self) -> None:
@@ -49,9 +50,9 @@ class Selection:
         """The same figures in every period."""
         return replace(self, rounds=None, last=None, since=None, until=None)
 
-    def metrics(self, plan: Plan) -> list[Metric]:
-        """The metrics that are asked for of a version of the plan."""
-        return [metric for metric in plan.metrics if self.metric in (None, metric.name)]
+    def metrics(self, asked: Iterable[Metric]) -> list[Metric]:
+        """Those of some metrics that are asked for."""
+        return [metric for metric in asked if self.metric in (None, metric.name)]
 
     def has_segments(self, plan: Plan) -> bool:
         """Whether a version of the plan has the segments that are asked for."""
@@ -79,7 +80,7 @@ class Selection:
 
     def query(self) -> list[tuple[str, str]]:
         """The parameters by which `/v1/estimates` and `/v1/changes` of a collector answer the same."""
-        names = ("plan", "metric", "confidence", "every", "by", "last", "since", "until")
+        names = ("plan", "metric", "confidence", "every", "by", "last", "since", "until", "version")
         pairs = [(name, str(getattr(self, name))) for name in names if getattr(self, name) is not None]
         pairs += [("round", str(number)) for number in self.rounds or ()]
         return pairs + [("segment", f"{name}:{tag}") for name, tag in self.segment.items()]

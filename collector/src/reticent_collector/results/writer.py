@@ -27,7 +27,7 @@ from reticent_collector.results.reader import Results
 from reticent_collector.results.result import Result
 from reticent_collector.results.rows import CONFIDENCE, key_of
 from reticent_collector.results.selection import Selection
-from reticent_collector.stores import PeriodKey, ResultsTable, RoundKey, Store
+from reticent_collector.stores import PeriodKey, ResultsTable, Store
 
 
 def write_results(
@@ -55,7 +55,7 @@ def write_results(
         progress(place, len(periods))
         if stop():
             break
-        if not results.is_readable(period, period.plan.metrics):
+        if not results.is_readable(period, period.metrics):
             continue  # a period with a damaged round waits for its repair
         rows: Iterable[dict[str, Any]] = _rows(results, period)
         if rebuild:
@@ -63,7 +63,7 @@ def write_results(
             table.drop_results(key)
         table.put_results(key, rows)
         done[key] = period
-    _drop_overtaken(store, table, done)
+    _drop_overtaken(results, store, table, done)
     return len(done)
 
 
@@ -80,12 +80,17 @@ def _unwritten(results: Results, table: ResultsTable, rebuild: bool) -> dict[Per
     return dict(sorted(periods.items(), key=lambda item: (-item[0].end, -item[0].start)))
 
 
-def _drop_overtaken(store: Store, table: ResultsTable, done: Mapping[PeriodKey, Period]) -> None:
+def _drop_overtaken(
+    results: Results, store: Store, table: ResultsTable, done: Mapping[PeriodKey, Period]
+) -> None:
     """Drop the periods that a round joined while they were written: it was sealed before they were put."""
     rounds = {info.key for plan in {key.plan for key in done} for info in store.rounds(plan)}
     for key, period in done.items():
-        numbers = range(period.first, period.last + 1)
-        if sum(RoundKey(key.plan, key.version, number) in rounds for number in numbers) > len(period.rounds):
+        alike = {version.version for version in results.alike(period.plan)}
+        now = {one for one in rounds if one.plan == key.plan and one.version in alike}
+        if any(
+            period.first <= one.round <= period.last for one in now - {info.key for info in period.rounds}
+        ):
             table.drop_results(key)
 
 
@@ -126,22 +131,24 @@ def _finished(results: Results, plan: str) -> Iterator[tuple[PeriodKey, Period]]
 def _is_damaged(results: Results, key: PeriodKey) -> bool:
     """Whether a round of a period cannot be read."""
     plan = results.versions(key.plan)[key.version]
+    alike = {version.version for version in results.alike(plan)}
     return any(
-        row["version"] == key.version and key.start <= plan.round(row["round"]).start < key.end
+        row["version"] in alike and key.start <= plan.round(row["round"]).start < key.end
         for row in results.damaged(key.plan)
     )
 
 
 def _rows(results: Results, period: Period) -> Iterator[dict[str, Any]]:
     """The rows of a period: the whole fleet, then each segment's tags."""
-    for by in (None, *(segment.name for segment in period.plan.segments)):
+    segments = {segment.name: None for version in period.versions for segment in version.segments}
+    for by in (None, *segments):
         selection = Selection(period.plan.name, by=by, confidence=CONFIDENCE)
-        figures = results.computed(period, period.plan.metrics, selection)
+        figures = results.computed(period, period.metrics, selection)
         yield from table_rows(figure for figure in figures if isinstance(figure, Result))
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["metric"], row["segment"], row["bucket"]
+    return row["metric"], row["versions"], row["segment"], row["bucket"]
 
 
 def _same(expected: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:

@@ -29,8 +29,6 @@ from reticent_collector.stores.backend import (
     matches,
 )
 from reticent_collector.stores.copying import Copied, copy_store
-from reticent_collector.stores.id_set import IdSet
-from reticent_collector.stores.open_round import GroupRange, OpenRound, Seen
 from reticent_collector.stores.records import (
     Count,
     CountsByTags,
@@ -61,11 +59,8 @@ __all__ = [
     "Count",
     "CountsByTags",
     "DamagedError",
-    "GroupRange",
-    "IdSet",
     "Key",
     "Layout",
-    "OpenRound",
     "PeriodKey",
     "PostgresBackend",
     "Records",
@@ -75,7 +70,6 @@ __all__ = [
     "RoundInfo",
     "RoundKey",
     "SealedRounds",
-    "Seen",
     "SqliteBackend",
     "State",
     "Step",

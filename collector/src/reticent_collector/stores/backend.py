@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 from reticent.errors import ParameterError, PlanError, StoreError
 from reticent.plan import Plan
 from reticent_collector.stores.records import Count, CountsByTags, Layout, Records, RoundKey
-
-if TYPE_CHECKING:
-    from reticent_collector.stores.open_round import GroupRange, Seen
 
 State = Literal["open", "closing", "sealed"]
 Role = Literal["ingest", "reader", "admin"]
@@ -103,8 +100,7 @@ class RoundGoneError(Exception):
 class Appended:
     """What became of the records of one round in a commit."""
 
-    accepted: int = 0
-    duplicate: int = 0
+    accepted: int = 0  #: durable; the seal counts each id once
     late: int = 0  #: the round is sealed
     refused: int = 0  #: the round is damaged and takes nothing before it is repaired
 
@@ -113,8 +109,8 @@ class RoundInfo(NamedTuple):
     """
     A round of a store.
 
-    `reports` are distinct, over all segments. For an open round that this process has not loaded they are the
-    stored ones, and a report that two collectors stored is counted twice.
+    `reports` are over all segments: of a sealed round the distinct ones, of an open one the stored ones, among
+    which a repeated report is as often as it was stored.
     """
 
     key: RoundKey
@@ -212,23 +208,22 @@ class Backend(Protocol):
     def layout(self, key: RoundKey) -> Layout:
         """The layout of a round's records; `StoreError` when its plan is not registered."""
 
-    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, GroupRange | None]:
+    def put(self, groups: Mapping[RoundKey, Records]) -> Collection[RoundKey]:
         """
-        Put a group of new records into each round, which is made if there is none; durable on return.
+        Append a group of records to each round, which is made if there is none; durable on return.
 
-        Rounds that are closed are left out of the answer, also when there was nothing new to put. When it
-        raises, each group is there or not, as a whole. Called by one thread at a time.
+        Returns the rounds that took theirs; the others are closed. When it raises, each group is there or not,
+        as a whole. Called by one thread at a time.
 
         Raises `DamagedError` when nothing can be put into one of the rounds, and `StoreGoneError` when what it
         wrote is not where the store is.
         """
 
-    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[GroupRange, Records]]]:
+    def records(self, key: RoundKey) -> Iterator[Records]:
         """
-        The groups of a round that were not seen, some megabytes at a time; `seen` grows meanwhile.
+        The groups of a round that is not sealed, one by one, some perhaps twice; what is put meanwhile may be left out.
 
-        Raises `RoundGoneError` when the round is sealed or there is none, and `DamagedError` after the last
-        group when there are others that cannot be read.
+        Raises `RoundGoneError` when it is sealed or there is none, and `DamagedError` when a group cannot be read.
         """
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
@@ -248,7 +243,7 @@ class Backend(Protocol):
 
     def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
         """
-        Count a round from what is durable, never from memory, each id once.
+        Count a round that is not sealed from its records, each id once; what is put meanwhile may be left out.
 
         `skip_bad` leaves out files that cannot be read, and lists them. When another process has sealed the
         round, raises `RoundGoneError` or returns the final counts.

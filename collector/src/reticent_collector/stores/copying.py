@@ -14,7 +14,6 @@ from reticent_collector.stores.backend import (
     SealedRounds,
     Steps,
 )
-from reticent_collector.stores.open_round import Seen
 from reticent_collector.stores.records import Records, RoundKey, batches
 from reticent_collector.stores.store import Store
 
@@ -135,12 +134,8 @@ def _copy_open(source: Store, target: Store, key: RoundKey, copied: Copied) -> N
 
 def _records(source: Store, key: RoundKey) -> Iterator[Records]:
     """All records of a round that is not sealed, some perhaps twice."""
-    seen = Seen()
     try:
-        for groups in source.backend.groups(key, seen):
-            for place, records in groups:
-                seen.add(place)
-                yield records
+        yield from source.backend.records(key)
     except RoundGoneError:
         raise StoreError(f"{source.url}: {_name(key)} was sealed while it was copied; copy again") from None
 

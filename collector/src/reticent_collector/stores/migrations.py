@@ -51,7 +51,43 @@ def _add_log_of_administrators(database: SqlTables, transaction: Transaction) ->
     )
 
 
-MIGRATIONS: dict[int, Migration] = {3: _add_columns_of_figures, 4: _add_log_of_administrators}
+def _add_counts_over_versions(database: SqlTables, transaction: Transaction) -> None:
+    """
+    Figures are made of all versions of a plan: columns `rounds_missing` and `versions` of `results`.
+
+    The rows that exist are of one version each. Those of plans with several versions are removed, and written again
+    from the counts after the next seal, or by `reticent store results`.
+    """
+    views = {
+        "daily": "SELECT * FROM results WHERE every = 'day'",
+        "weekly": "SELECT * FROM results WHERE every = 'week'",
+        "latest": "SELECT results.* FROM results JOIN (SELECT plan, metric, every, max(start_time) AS start_time"
+        " FROM results GROUP BY 1, 2, 3) AS newest USING (plan, metric, every, start_time)",
+    }
+    for view in views:
+        transaction.execute(f"DROP VIEW {view}")
+    for table in ("periods", "results"):
+        several = "SELECT name FROM plans GROUP BY name HAVING count(*) > 1"
+        transaction.execute(f"DELETE FROM {table} WHERE plan IN ({several})")  # noqa: S608
+    transaction.execute("ALTER TABLE results ADD COLUMN rounds_missing BIGINT")
+    transaction.execute("ALTER TABLE results ADD COLUMN versions TEXT")
+    transaction.execute(
+        "UPDATE results SET rounds_missing = last_round - round + 1 - rounds, versions = CAST(version AS TEXT)"
+    )
+    transaction.execute("DROP INDEX results_key")
+    transaction.execute(
+        "CREATE UNIQUE INDEX results_key ON results"
+        " (plan, metric, every, start_time, version, segment, versions, COALESCE(bucket, -1))"
+    )
+    for view, query in views.items():
+        transaction.execute(f"CREATE VIEW {view} AS {query}")
+
+
+MIGRATIONS: dict[int, Migration] = {
+    3: _add_columns_of_figures,
+    4: _add_log_of_administrators,
+    5: _add_counts_over_versions,
+}
 """By the schema number that a step starts from; it ends at the next one. A step never changes once it is released."""
 
 

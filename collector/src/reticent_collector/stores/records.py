@@ -45,6 +45,7 @@ class Count:
     reports: int
     counts: CountsByTags
     left_out: dict[str, str] = field(default_factory=dict)  #: by name: the reason
+    repeated: int = field(default=0, compare=False)  #: records whose id was counted already
 
     def rows(self) -> Iterator[tuple[Tags, str, tuple[int, ...], tuple[int, ...]]]:
         """Rows to store: tags, metric, and per row of the metric the reports and the ones."""

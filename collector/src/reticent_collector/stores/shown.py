@@ -59,7 +59,7 @@ class Step:
     """
 
     number: int = 0
-    reports: int = 0  #: how many the round had when the step was taken
+    reports: int = 0  #: how many the round had stored when the step was taken
     shown: CountsByTags = field(default_factory=dict)
     waiting: CountsByTags = field(default_factory=dict)
 
@@ -67,8 +67,8 @@ class Step:
         """Whether a round with so many reports takes the next step; fewer new reports change nothing."""
         return reports - self.reports >= max(plan.min_reports, self.reports // GROWTH)
 
-    def following(self, plan: Plan, counts: CountsByTags) -> Step:
-        """The next step; `counts` include all reports that were counted for this one."""
+    def following(self, plan: Plan, counts: CountsByTags, stored: int) -> Step:
+        """The next step; `counts` have each id once, and include all reports that were counted for this one."""
         shown, waiting = dict(self.shown), dict(self.waiting)
         for tags, by_metric in counts.items():
             before = reports_of(plan, {tags: self.waiting.get(tags, {})})
@@ -76,7 +76,7 @@ class Step:
                 if tags in self.waiting:
                     shown[tags] = self.waiting[tags]
                 waiting[tags] = by_metric
-        return Step(self.number + 1, reports_of(plan, counts), shown, waiting)
+        return Step(self.number + 1, stored, shown, waiting)
 
     def to_json(self) -> str:
         """A step as a document, without its number."""

@@ -43,12 +43,14 @@ def count_once(layout: Layout, records: Iterable[Records], rows: int, sorting: S
     shares = min(_MOST_SHARES, -(-rows // sorting.rows_at_once))
     arrays = CountArrays(layout.plan)
     reports = 0
+    stored = 0
     some = _spread(layout, records, shares, sorting.folder) if shares > 1 else _together(records)
     for share in some:
         chosen = distinct(share)
+        stored += len(share)
         reports += len(chosen)
         arrays.add(chosen[:, ID_BYTES:])
-    return Count(reports, arrays.counts())
+    return Count(reports, arrays.counts(), repeated=stored - reports)
 
 
 def _together(records: Iterable[Records]) -> Iterator[Records]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import ClassVar
 
 from reticent.errors import ParameterError, StoreError
 from reticent_collector.stores.backend import DamagedError, Repair, RoundGoneError, RoundInfo, State, damaged
-from reticent_collector.stores.open_round import GroupRange, Seen
 from reticent_collector.stores.records import Count, CountsByTags, Layout, Records, RoundKey, counts_of_rows
 from reticent_collector.stores.sorting import Sorting, count_once
 from reticent_collector.stores.sql_tables import SqlTables
@@ -72,20 +71,18 @@ class SqlBackend(SqlTables):
 
     # Open rounds
 
-    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, GroupRange | None]:
-        """Put a group into each open round, all in one transaction; rounds that are closed are left out."""
-        stored: dict[RoundKey, GroupRange | None] = {}
+    def put(self, groups: Mapping[RoundKey, Records]) -> list[RoundKey]:
+        """Append a group to each open round, all in one transaction; returns the rounds that took theirs."""
+        stored = []
         with self.writing() as transaction:
             for key, records in groups.items():
                 number = self._open_number(transaction, key)
                 if number is None:
                     continue
-                stored[key] = None
-                if len(records):
-                    with self._damage_of(key):
-                        insert = f"INSERT INTO records_{number} (records) VALUES (?) RETURNING number"  # noqa: S608
-                        ((place,),) = transaction.execute(insert, records.tobytes())
-                    stored[key] = GroupRange("", place, place)
+                with self._damage_of(key):
+                    insert = f"INSERT INTO records_{number} (records) VALUES (?)"  # noqa: S608
+                    transaction.execute(insert, records.tobytes())
+                stored.append(key)
         return stored
 
     @contextmanager
@@ -124,36 +121,38 @@ class SqlBackend(SqlTables):
         rows = transaction.execute(query, *key)
         return rows[0] if rows else None
 
-    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[GroupRange, Records]]]:
-        """The groups of a round that were not seen, in order of arrival, some megabytes at a time."""
+    def records(self, key: RoundKey) -> Iterator[Records]:
+        """
+        The groups of a round that is not sealed, one by one; some megabytes are read in a transaction.
+
+        Raises `RoundGoneError` when it is sealed or there is none, and `DamagedError` about a group that is cut off.
+        """
         layout = self.layout(key)
-        bad: dict[int, str] = {}
+        after = 0
         while True:
             with self.reading() as transaction:
                 row = self._row(transaction, key)
                 if row is None or row[1] not in UNSEALED:
                     raise RoundGoneError
                 with self._damage_of(key):
-                    rows = _unseen(transaction, f"records_{row[0]}", seen, bad)
+                    rows = _next_groups(transaction, f"records_{row[0]}", after)
             if not rows:
-                break
-            groups = []
+                return
             for place, records in rows:
                 try:
-                    groups.append((GroupRange("", place, place), layout.array(records)))
+                    group = layout.array(records)
                 except ParameterError as error:
-                    bad[place] = str(error)
-            yield groups
-        for place, reason in bad.items():
-            raise damaged(self.url, key, f"group {place}: {reason}")
+                    raise damaged(self.url, key, f"group {place}: {error}") from None
+                yield group
+            after = rows[-1][0]
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
         """The rounds of a plan, latest first, at most `last` of each plan; open ones with stored reports."""
         rows = self.read(LATEST_ROUNDS, plan or "", plan or "", 2**53 if last is None else last)
         infos = (RoundInfo(RoundKey(*key), state, reports) for *key, state, reports in rows)
-        return [self._stored(info) if info.state in UNSEALED else info for info in infos]
+        return [self._with_stored(info) if info.state in UNSEALED else info for info in infos]
 
-    def _stored(self, info: RoundInfo) -> RoundInfo:
+    def _with_stored(self, info: RoundInfo) -> RoundInfo:
         """A round with the reports in its table; its row is locked, since it may be sealed by now."""
         width, groups, whole, stored = self.layout(info.key).width, 0, 0, 0
         try:
@@ -216,16 +215,9 @@ class SqlBackend(SqlTables):
             return bool(transaction.execute(update, *key))
 
     def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
-        """Count a closing round from its table, by sorting."""
-        stored = self._stored(RoundInfo(key, "closing", 0)).reports
-        return count_once(self.layout(key), self._all_records(key), stored, Sorting(folder=self.scratch))
-
-    def _all_records(self, key: RoundKey) -> Iterator[Records]:
-        seen = Seen()
-        for groups in self.groups(key, seen):
-            for place, records in groups:
-                seen.add(place)
-                yield records
+        """Count a round from its table, by sorting."""
+        stored = self._with_stored(RoundInfo(key, "open", 0)).reports
+        return count_once(self.layout(key), self.records(key), stored, Sorting(folder=self.scratch))
 
     def publish(self, key: RoundKey, count: Count) -> bool:
         """Write the counts in one transaction, then drop the table; False when another process was first."""
@@ -384,23 +376,20 @@ class SqlBackend(SqlTables):
         return [f"damaged_{number}"]
 
 
-def _unseen(transaction: Transaction, table: str, seen: Seen, bad: Container[int]) -> list[SqlRow]:
-    """The next groups of a round that were not seen, up to some megabytes, with their numbers."""
+def _next_groups(transaction: Transaction, table: str, after: int) -> list[SqlRow]:
+    """The groups after a number, up to some megabytes, with their numbers."""
     listed = transaction.execute(
         f"SELECT number, length(records) FROM {table} WHERE number > ? ORDER BY number LIMIT ?",  # noqa: S608
-        *(seen.floor(""), _GROUPS_AT_ONCE),
+        *(after, _GROUPS_AT_ONCE),
     )
-    chosen, size = [], 0
+    last = after
+    size = 0
     for number, length in listed:
-        if number not in bad and GroupRange("", number, number) not in seen:
-            chosen.append(number)
-            size += length
-            if size >= _BYTES_AT_ONCE:
-                break
-    if not chosen:
-        return []
-    if chosen[-1] - chosen[0] == len(chosen) - 1:
-        which = f"BETWEEN {chosen[0]} AND {chosen[-1]}"
-    else:
-        which = f"IN ({','.join(map(str, chosen))})"
-    return transaction.execute(f"SELECT number, records FROM {table} WHERE number {which} ORDER BY number")  # noqa: S608
+        last = number
+        size += length
+        if size >= _BYTES_AT_ONCE:
+            break
+    return transaction.execute(
+        f"SELECT number, records FROM {table} WHERE number > ? AND number <= ? ORDER BY number",  # noqa: S608
+        *(after, last),
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from reticent_collector.columns import COLUMNS, FIGURE
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 OLDEST_SCHEMA = 3  # of version 0.1.0; `reticent_collector.stores.migrations` has the steps from it
 _RESULT_TYPES = {"text": "TEXT", "int64": "INTEGER", "float64": "REAL", "timestamp": "TIME", "json": "JSON"}
 # Columns of results that may be empty; those of a whole figure are so in rows of schema 3.
@@ -69,10 +69,10 @@ CREATE TABLE results (             -- final figures, a row per number, computed 
 RESULTS
 );
 CREATE UNIQUE INDEX results_key ON results
-    (plan, metric, every, start_time, version, segment, COALESCE(bucket, -1));
+    (plan, metric, every, start_time, version, segment, versions, COALESCE(bucket, -1));
 CREATE TABLE periods (             -- periods whose rows are all in results
     plan       TEXT NOT NULL,      -- plan.name
-    version    INTEGER NOT NULL,   -- plan.version
+    version    INTEGER NOT NULL,   -- plan.version, the newest with reports in it
     every      TEXT NOT NULL,      -- round, window, day, week or month
     start_time TIME NOT NULL,      -- when it begins, UTC
     end_time   TIME NOT NULL,      -- when it ends, UTC

@@ -159,11 +159,11 @@ class SqlTables(ABC):
         names = [column.name for column in COLUMNS]
         columns = ",".join("CAST(segment AS TEXT)" if name == "segment" else name for name in names)
         results: list[dict[str, object]] = []
-        for metric in self.layout(RoundKey(period.plan, period.version, 0)).plan.metrics:
+        for metric in self._metrics_of(period.plan):
             rows = self.read(
                 f"SELECT {columns} FROM results WHERE plan = ? AND metric = ? AND every = ?"  # noqa: S608
-                " AND start_time = ? AND version = ? ORDER BY segment, bucket",
-                *(period.plan, metric.name, period.every, self.as_time(period.start), period.version),
+                " AND start_time = ? AND version = ? ORDER BY segment, versions, bucket",
+                *(period.plan, metric, period.every, self.as_time(period.start), period.version),
             )
             for row in (dict(zip(names, cells, strict=True)) for cells in rows):
                 row |= {name: time_text(seconds_of(row[name])) for name in ("start_time", "end_time")}
@@ -176,12 +176,23 @@ class SqlTables(ABC):
         where = "version = ? AND plan = ? AND every = ? AND start_time = ?"
         with self.sealing() as transaction:
             transaction.execute(f"DELETE FROM periods WHERE {where}", *about)  # noqa: S608
-        for metric in self.layout(RoundKey(period.plan, period.version, 0)).plan.metrics:
+        for metric in self._metrics_of(period.plan):
             with self.sealing() as transaction:
-                transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric.name)  # noqa: S608
+                transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric)  # noqa: S608
+
+    def _metrics_of(self, plan: str) -> list[str]:
+        """The metrics of all versions of a plan: a period may have reports of several."""
+        with self.reading() as transaction:
+            return self._metrics_in(transaction, plan)
+
+    def _metrics_in(self, transaction: Transaction, plan: str) -> list[str]:
+        texts = transaction.execute("SELECT text FROM plans WHERE name = ? ORDER BY version DESC", plan)
+        versions = (read_plan(self.url, text) for (text,) in texts)
+        return [*{metric.name: None for version in versions for metric in version.metrics}]
 
     def drop_results_of(self, transaction: Transaction, key: RoundKey) -> None:
-        """Remove the rows of every period that a round is in; the period is written again."""
+        """Remove the rows of every period that a round is in, whatever its version; the period is written again."""
+        metrics = self._metrics_in(transaction, key.plan)
         plan, day = self.layout(key).plan, 86_400
         start, window = plan.round(key.round).start, plan.answers.window * plan.round_seconds
         longest = {
@@ -191,14 +202,12 @@ class SqlTables(ABC):
             "week": 7 * day,
             "month": 31 * day,
         }
-        where = (
-            "plan = ? AND version = ? AND every = ? AND start_time > ? AND start_time <= ? AND end_time > ?"
-        )
+        where = "plan = ? AND every = ? AND start_time > ? AND start_time <= ? AND end_time > ?"
         for every, seconds in longest.items():
-            about = (key.plan, key.version, every, *map(self.as_time, (start - seconds, start, start)))
+            about = (key.plan, every, *map(self.as_time, (start - seconds, start, start)))
             transaction.execute(f"DELETE FROM periods WHERE {where}", *about)  # noqa: S608
-            for metric in plan.metrics:  # each is a short part of the index
-                transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric.name)  # noqa: S608
+            for metric in metrics:  # each is a short part of the index
+                transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric)  # noqa: S608
 
     def written_rows(
         self, periods: Sequence[PeriodKey], metrics: Sequence[str], segments: Sequence[str]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
@@ -20,12 +19,10 @@ from reticent_collector.stores.backend import (
     ResultsTable,
     RoundGoneError,
     RoundInfo,
-    State,
     Steps,
     StoreGoneError,
     damaged,
 )
-from reticent_collector.stores.open_round import GroupRange, OpenRound
 from reticent_collector.stores.records import CountsByTags, Layout, Records, RoundKey
 from reticent_collector.stores.shown import MOST_STEP_BYTES, Step
 
@@ -41,31 +38,29 @@ class Store:
 
     - when `append` returns, its records are durable; when it raises `StoreError`, all of them are or none,
       and appending them again is safe;
-    - a record whose id is in its round already is not counted again;
+    - the records of one id count once in their round;
     - `seal` turns a round into counts in one transaction, and drops its records after it; from then on
       `append` says `late`, and the counts never change, whichever process seals and however often;
     - a round that cannot be read raises `DamagedError`, and all other rounds are served.
 
     Methods block; a collector calls them from threads of its own. `append` is called by one thread at a time.
 
-    The ids of an open round are kept in memory: no index of random ids is ever written. Other collectors may
-    use the same backend, so only what is durable counts in the end; memory saves work.
+    An open round is a log: records are appended and nothing about them is kept in memory, so any number of
+    collectors may append to one backend. Whoever counts a round reads its log and takes each id once.
 
     A round goes from open to closing to sealed. Closing stops `append`; counting takes its time; publishing
     makes the counts final. Any process can finish a closing round.
-
-    `_memory` guards the open rounds in memory and is held while a group is written, so it is never taken inside
-    a transaction that another one might wait for, nor while a whole round is read.
     """
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self._open: dict[RoundKey, OpenRound] = {}
-        self._steps: dict[RoundKey, Step] = {}  # the last step read; a later one may exist by now
-        self._memory = threading.Lock()
+        self._stored: dict[RoundKey, int] = {}  # records of open rounds, as far as this process knows
+        self._counted: dict[
+            RoundKey, tuple[int, CountsByTags]
+        ] = {}  # of open rounds: for how many stored records
+        self.repeated = 0  #: records of rounds sealed here whose id was counted already
         self._damaged: dict[RoundKey, str] = {}  # rounds not completely readable at the last attempt, and why
         self._gone: StoreGoneError | None = None
-        self._left_to_others: set[RoundKey] = set()  # rounds that another collector seals
 
     @property
     def url(self) -> str:
@@ -122,42 +117,36 @@ class Store:
     # Records
 
     def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
-        """Put records, end to end per round, into their rounds in one transaction; durable on return."""
+        """Append records, end to end per round, to their rounds in one transaction; durable on return."""
         # In the order of their keys: two collectors that lock the rows of several rounds never deadlock.
         groups = {key: self.layout(key).array(records[key]) for key in sorted(records) if records[key]}
-        for key in groups:
-            self._load(key, "open")
-        with self._memory:
-            rounds = {key: self._open.get(key) or OpenRound(self.layout(key)) for key in groups}
-            fresh = {key: rounds[key].missing(group) for key, group in groups.items()}
-            stored, refused = self._put({key: new.records for key, new in fresh.items()})
-            # Only now that all is durable does memory change: an append that failed can be tried again.
-            for key, span in stored.items():
-                self._open[key] = rounds[key]
-                if span is not None:
-                    rounds[key].add(fresh[key])
-                    rounds[key].seen.add(span)
+        stored, refused = self._put(groups)
         answers = {}
         for key in records:
-            given, new = len(groups.get(key, ())), len(fresh[key].records) if key in fresh else 0
+            given = len(groups.get(key, ()))
             if key in stored:
-                answers[key] = Appended(accepted=new, duplicate=given - new)
+                answers[key] = Appended(accepted=given)
+                self._stored[key] = self._stored.get(key, 0) + given
+            elif key in refused:
+                answers[key] = Appended(refused=given)
             else:
-                answers[key] = Appended(refused=given) if key in refused else Appended(late=given)
+                answers[key] = Appended(late=given)
+                self._forget(key)
         return answers
 
-    def _put(self, fresh: dict[RoundKey, Records]) -> tuple[dict[RoundKey, GroupRange | None], set[RoundKey]]:
-        """What was stored, and the damaged rounds that take nothing; the other rounds of the append still do."""
+    def _put(self, groups: Mapping[RoundKey, Records]) -> tuple[Collection[RoundKey], set[RoundKey]]:
+        """The rounds that took their group, and the damaged ones that take nothing."""
+        left = dict(groups)
         refused: set[RoundKey] = set()
-        while fresh:
+        while left:
             try:
                 with self._unless_gone():
-                    return self.backend.put(fresh), refused
+                    return self.backend.put(left), refused
             except DamagedError as error:
                 self._damaged[error.key] = error.reason
                 refused.add(error.key)
-                del fresh[error.key]
-        return {}, refused
+                del left[error.key]
+        return (), refused
 
     @contextmanager
     def _unless_gone(self) -> Iterator[None]:
@@ -182,13 +171,13 @@ class Store:
         """The rounds that are open or closing."""
         return self.backend.unsealed()
 
-    # Open rounds in memory
+    # What is known of open rounds
 
-    def load_open_rounds(self) -> int:
-        """Load all open rounds into memory before the first `append`; returns how many reports they hold."""
-        stored = {info.key: info.reports for info in self.backend.rounds()}
-        for key in self.unsealed():
-            self._load(key, "open", expected=stored.get(key, 0))
+    def stored_reports(self) -> int:
+        """Ask the backend how many reports open rounds hold; a repeated one is as often in it as it was stored."""
+        listed = {info.key for info in self.rounds()}
+        for key in self._stored.keys() - listed:  # pruned, or never committed
+            self._forget(key)
         return self.open_reports
 
     @property
@@ -198,46 +187,11 @@ class Store:
 
     @property
     def open_reports(self) -> int:
-        """Reports of open rounds in the memory of this process."""
-        return sum(len(known) for known in list(self._open.values()))
-
-    @property
-    def nbytes(self) -> int:
-        """Memory that open rounds take in this process."""
-        return sum(known.nbytes for known in list(self._open.values()))
-
-    def _load(self, key: RoundKey, *states: State, expected: int = 0) -> OpenRound | None:
-        """A round in memory, loaded if it is in one of these states; None when it is not."""
-        known = self._open.get(key)
-        if known is None and self.backend.state(key) in states:
-            loaded = OpenRound(self.layout(key), expected)
-            try:
-                self._catch_up(key, loaded, nullcontext())
-            except DamagedError as error:  # it still takes reports; counting it is refused
-                self._damaged[key] = error.reason
-            except RoundGoneError:
-                return None
-            with self._memory:
-                known = self._open.setdefault(key, loaded)
-        return known
-
-    def _refresh(self, key: RoundKey) -> OpenRound | None:
-        """A round that is not sealed, with what other collectors have added since the last time."""
-        self._check_whole(key)
-        known = self._load(key, "open", "closing")
-        if known is not None and not known.released:
-            try:
-                self._catch_up(key, known, self._memory)
-            except DamagedError as error:
-                self._damaged[key] = error.reason
-                raise
-            except RoundGoneError:
-                self._forget(key)
-                return None
-        return known
+        """Reports in open rounds when they were last listed, and those appended here since."""
+        return sum(list(self._stored.values()))
 
     def _check_whole(self, key: RoundKey) -> None:
-        """Raise `DamagedError` when a damaged round still is; read it from the start when it was repaired."""
+        """Raise `DamagedError` when a round that was damaged still is."""
         if key not in self._damaged:
             return
         repair = self.backend.repair(key, dry=True)
@@ -245,68 +199,44 @@ class Store:
             self._damaged[key] = repair.damage
             raise damaged(self.url, key, repair.damage)
         self._damaged.pop(key, None)
-        old = self._open.get(key)
-        if old is not None and old.released:
-            self._forget(key)
-        elif old is not None:
-            again = OpenRound(self.layout(key))
-            with suppress(RoundGoneError):
-                self._catch_up(key, again, nullcontext())
-                with self._memory:  # held for the rest, so that nothing is appended to the old one meanwhile
-                    self._catch_up(key, again, nullcontext())
-                    self._open[key] = again
-
-    def _catch_up(self, key: RoundKey, known: OpenRound, lock: AbstractContextManager[object]) -> None:
-        """Add the stored groups that are not in memory; the lock is released between reads."""
-        for groups in self.backend.groups(key, known.seen):
-            with lock:
-                known.take(groups)
-            if known.released:  # by a seal meanwhile: the same groups would come for ever
-                break
 
     def _forget(self, key: RoundKey) -> None:
-        self._steps.pop(key, None)
-        if key in self._open:
-            with self._memory:
-                self._open.pop(key, None)
+        self._stored.pop(key, None)
+        self._counted.pop(key, None)
 
     # Counts
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """The rounds of a plan, latest first; open ones in memory with exact reports, others with stored ones."""
+        """The rounds of a plan, latest first; open ones with stored reports."""
         rounds = []
         for info in self.backend.rounds(plan, last):
             if info.damage:
                 self._damaged[info.key] = info.damage
             if info.state == "sealed":
                 self._forget(info.key)
+            else:
+                self._stored[info.key] = info.reports
             try:
                 self._check_whole(info.key)
-                known = self._refresh(info.key) if info.key in self._open else None
             except DamagedError as error:
                 rounds.append(info._replace(damage=error.reason))
             else:
-                rounds.append(info if known is None else info._replace(reports=len(known), damage=""))
+                rounds.append(info._replace(damage=""))
         return rounds
 
     def counts(self, key: RoundKey) -> CountsByTags:
         """
-        The counts of a round: final when it is sealed, provisional while it is open.
+        The counts of a round: final when it is sealed, provisional while it is open; each id once.
 
-        Provisional counts have each id once: of different reports with one id, which only forgery makes, the
-        one that this process saw first.
+        Of different reports with one id, which only forgery makes, the smallest counts.
         """
-        try:
+        with self._noting_damage():
             final = self.backend.final(key)
-        except DamagedError as error:
-            self._damaged[key] = error.reason
-            raise
-        if final is None:
-            known = self._refresh(key)
-            if known is not None:
-                return known.counts()
-            final = self.backend.final(key)  # it was sealed just now, or never was
-        self._forget(key)
+        if final is None and self.backend.state(key) in ("open", "closing"):
+            self._check_whole(key)
+            with suppress(RoundGoneError), self._noting_damage():
+                return dict(self.backend.count(key).counts)
+            final = self.backend.final(key)  # it was sealed just now
         return dict(final.counts) if final else {}
 
     def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
@@ -325,24 +255,28 @@ class Store:
 
     def shown(self, key: RoundKey) -> CountsByTags:
         """The counts of a round that is not sealed which readers may see; see `reticent_collector.stores.shown`."""
-        if self.layout(key).plan.min_reports == 1:
-            return self.counts(key)
-        return self._step(key).shown
+        if self.layout(key).plan.min_reports > 1:
+            return self._step(key).shown
+        self._check_whole(key)
+        stored = self._stored.get(key, 0)
+        known, counts = self._counted.get(key, (0, {}))
+        if not stored or known != stored:
+            counts = self.counts(key)
+            if stored:
+                self._counted[key] = (stored, counts)
+        return counts
 
     def take_step(self, key: RoundKey) -> None:
         """Show readers more of an open round, if enough reports came and the backend keeps steps."""
         plan = self.layout(key).plan
         if plan.min_reports == 1 or not isinstance(self.backend, Steps):
             return
-        known = self._refresh(key)
-        before = self._steps.get(key)
-        if known is None or (before is not None and not before.is_due(plan, len(known))):
-            return
-        step = self._steps[key] = self._step(key)
-        # Only after the step was read: so what is counted here holds all that was counted for the step.
-        known = self._refresh(key)
-        if known is not None and step.is_due(plan, len(known)):
-            step = step.following(plan, known.counts())
+        self._check_whole(key)
+        step = self._step(key)
+        stored = self._stored.get(key, 0)
+        if step.is_due(plan, stored):
+            # Only after the step was read: so what is counted here holds all that was counted for the step.
+            step = step.following(plan, self.counts(key), stored)
             document = step.to_json()
             if len(document) <= MOST_STEP_BYTES:
                 self.backend.put_step(key, step.number, document)
@@ -352,20 +286,16 @@ class Store:
         kept = self.backend.step(key) if isinstance(self.backend, Steps) else None
         return Step() if kept is None else Step.from_json(self.layout(key).plan, *kept)
 
-    @contextmanager
-    def claim(self, key: RoundKey) -> Iterator[bool]:
+    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
         """Whether to seal a round here: False while another collector does. An optimization only."""
-        with self.backend.claim(key) as is_mine:
-            if not is_mine:
-                self._left_to_others.add(key)
-            yield is_mine
+        return self.backend.claim(key)
 
     def seal(self, key: RoundKey, *, skip_bad: bool = False) -> bool:
         """
         Seal a round; False when it is sealed already, or was never opened.
 
-        Any process can do it again from the start at any time. It counts what is durable, not what is in
-        memory; `skip_bad` leaves out files that cannot be read, which otherwise stop it.
+        Any process can do it again from the start at any time. `skip_bad` leaves out files that cannot be read,
+        which otherwise stop it.
         """
         if not skip_bad:
             self._check_whole(key)
@@ -373,22 +303,15 @@ class Store:
         with self._unless_gone(), self._noting_damage():
             is_closing = self.backend.close_round(key)
         if is_closing:
-            known = self._open.get(key)
-            if known is not None:  # nothing more is appended: the memory of the ids is needed for counting
-                known.counts()
-                with self._memory:
-                    known.release()
             with suppress(RoundGoneError), self._noting_damage():
-                sealed = self.backend.publish(key, self.backend.count(key, skip_bad=skip_bad))
+                count = self.backend.count(key, skip_bad=skip_bad)
+                sealed = self.backend.publish(key, count)
+                self.repeated += count.repeated if sealed else 0
         self._forget(key)
         return sealed
 
     def sweep(self) -> None:
-        """Drop the records of sealed rounds that could not be dropped at once, and their memory."""
-        for key in list(self._left_to_others):
-            if self.backend.state(key) in ("sealed", None):
-                self._left_to_others.discard(key)
-                self._forget(key)
+        """Drop the records of sealed rounds that could not be dropped at once."""
         self.backend.sweep()
 
     @property

@@ -144,6 +144,7 @@ def questions_of(plan: Plan, epoch: int) -> dict[str, object]:
         "fingerprint": plan.fingerprint.hex(),
         "epoch": epoch,
         "answers": "sampled" if plan.answers.sampled else "remembered",
+        "divided": plan.is_divided,
         "metrics": {
             metric.name: [metric.digest.hex(), *astuple(card.metrics[metric.name])] for metric in plan.metrics
         },
@@ -156,8 +157,9 @@ def covers(chosen: StoredConsent, plan: Plan, epoch: int) -> bool:
     Whether a choice holds for a plan as well: it asks nothing more, and nothing that costs more.
 
     More is: a metric that is new or has other privacy parameters, whose remembered answers are new; a higher
-    loss, of a metric or of the plan; sampled instead of remembered answers or the reverse; a new epoch. Without
-    a choice, the program's default holds for every plan.
+    loss, of a metric or of the plan; sampled instead of remembered answers or the reverse; a new epoch; where a
+    device was asked some of the metrics for life, one metric less, since it may be asked another one instead.
+    Without a choice, the program's default holds for every plan.
     """
     if chosen.choice is None or not records(chosen.choice):
         return True
@@ -176,6 +178,7 @@ def covers(chosen: StoredConsent, plan: Plan, epoch: int) -> bool:
     totals: list[float] = asked["plan"]  # type: ignore[assignment]
     return (
         asked["answers"] == agreed["answers"]
+        and (not agreed.get("divided") or metrics.keys() == known.keys())
         and all(name in known and known[name][0] == figures[0] for name, figures in metrics.items())
         and all(none_higher(figures[1:], known[name][1:]) for name, figures in metrics.items())
         and none_higher(totals, agreed["plan"])

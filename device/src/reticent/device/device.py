@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from math import floor
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from reticent.device.consent import CONSENTS, records
 from reticent.device.faults import kind_of
-from reticent.device.process import LONGEST_CLOSE, Hosted, Settings, absolute
+from reticent.device.process import LONGEST_CLOSE, Hosted, Settings, absolute, default_state
 from reticent.device.receipt import Receipt, Status
 from reticent.errors import ParameterError, UsageError
 from reticent.frozen import replace
@@ -34,7 +35,9 @@ class Device(Hosted):
     """
     Answers a plan on behalf of one device: values in, at most one report per round out.
 
-    `state` is a file of the device's own, made if it is not there. Construction raises for a mistake of the program
+    `state` is a file of the device's own, made if it is not there; without one, `reticent/PLAN.db` in the folder that
+    the platform has for such files (`default_state`). Without a `policy`, `RETICENT_POLICY` in the environment changes
+    limits of `Policy()` by name. Construction raises for a mistake of the program
     (`PlanError`, `ParameterError`); nothing else does. Where the state cannot be used (a folder that is missing or
     read-only, a full disk, another program's file) the device is silent, `status()` says why, and later calls try
     again. Whatever goes wrong after that is noted in the file. The host is never made to wait for the network.
@@ -69,7 +72,7 @@ class Device(Hosted):
     def __init__(
         self,
         plan: Plan | str | os.PathLike[str],
-        state: str | os.PathLike[str],
+        state: str | os.PathLike[str] | None = None,
         *,
         consent: Consent = "unset",
         ask_again: bool = True,
@@ -103,16 +106,27 @@ class Device(Hosted):
             from reticent.device.transport import HttpTransport
 
             transport = HttpTransport(endpoint, key)
+        rules = None
+        if policy is None:
+            try:  # a variable of the environment does not decide whether a program starts
+                text = os.environ.get("RETICENT_POLICY", "")
+                rules = Policy.from_text("RETICENT_POLICY", text) if text else Policy()
+            except ParameterError:
+                if debug:
+                    raise
         settings = Settings(
             plan=asked,
-            state=absolute(state),
+            state=default_state(asked.name) if state is None else absolute(state),
             segment=segment or {},
-            policy=policy or Policy(),
+            policy=policy or rules or Policy(),
             clock=clock,
             default_consent=consent,
+            makes_folder=state is None,
             ask_again=ask_again,
         )
         super().__init__(settings, transport, debug=debug)
+        if rules is None and policy is None:
+            self._faults.add("bad-policy")
         if debug:
             self._check_start(asked, settings.segment)
 
@@ -135,6 +149,7 @@ class Device(Hosted):
             policy=elsewhere,
             clock=clock,
             default_consent=None,
+            makes_folder=False,
             ask_again=True,
         )
         Hosted.__init__(device, settings, transport=None)
@@ -334,6 +349,24 @@ class Device(Hosted):
             self._refresh_consent()
         return self.consent
 
+    def should_ask(self, *, terminal: bool = True) -> bool:
+        """
+        Whether to ask the person now: there is no answer yet, and a place to ask in.
+
+        False where an answer is stored or the program has a default of its own, where a rule silences the device, where
+        the plan has expired or the state cannot be used; and, unless the program has a window of its own
+        (`terminal=False`), where it does not run in a terminal.
+        """
+        with self._faults:
+            engine, plan = self._engine, self.plan
+            consent = engine.stored_consent() if engine and not self._closed else self.consent
+            is_silent = self._closed or self._faults.problem or self._settings.policy.silenced_by()
+            if consent != "unset" or is_silent or (plan and plan.has_expired(self._settings.clock())):
+                return False
+            streams = (sys.stdin, sys.stderr) if terminal else ()
+            return all(stream is not None and stream.isatty() for stream in streams)
+        return False
+
     def set_consent(self, choice: Consent) -> bool:
         """
         Keep the person's choice; returns whether it is on disk and in effect.
@@ -466,8 +499,9 @@ class Device(Hosted):
             self._started = False
             self._sender.stop()
             if not self._closed:
-                if self._engine is not None:
-                    self._engine.note_presence()
+                with self._faults:
+                    if self._engine is not None:
+                        self._engine.note_presence()
                 self._closed = True
                 done = self.save(LONGEST_CLOSE)
                 if not done:

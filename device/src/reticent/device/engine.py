@@ -52,9 +52,12 @@ class Engine:
         self.state = StateFile(
             settings.state, self._identity if plan else None, self._after_opening, self._after_fork
         )
-        known = {tag.name for tag in plan.segments} if plan else set(segment)
-        for name in sorted(map(str, segment.keys() - known)):
-            faults.add("unknown-segment", name=name)
+        known = {declared.name: declared.values for declared in plan.segments} if plan else {}
+        for name, tag in segment.items() if plan else ():
+            if name not in known:
+                faults.add("unknown-segment", name=str(name))
+            elif tag not in (*known[name], "other"):
+                faults.add("unknown-tag", name=name)
 
     @cached_property
     def _rounds(self) -> RoundsToAnswer:
@@ -279,12 +282,15 @@ class Engine:
 
     def refresh_consent(self) -> Consent:
         """What is in force now: another process may have entered a choice."""
-        with self.state.view() as connection:
-            now_holds = self._consent_by(consent.read(connection))
-        if now_holds != self.consent:
+        if self.stored_consent() != self.consent:
             with self._writing():
                 pass
         return self.consent
+
+    def stored_consent(self) -> Consent:
+        """What the file and the program say now; nothing is adopted or written."""
+        with self.state.view() as connection:
+            return self._consent_by(consent.read(connection))
 
     def _consent_by(self, chosen: StoredConsent) -> Consent:
         return chosen.choice or self._default or chosen.in_force or "unset"

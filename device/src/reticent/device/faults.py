@@ -3,7 +3,8 @@ What went wrong, counted by kind. It stays on the device, and no note holds a va
 
     not-a-number, below-range, above-range    a value that was clamped or counted as 0
     unknown-metric, unknown-segment,          a name that the plan does not have; a metric's and a segment's
-    unknown-label                             is kept: "unknown-metric: editor_secs"
+    unknown-tag, unknown-label                is kept: "unknown-metric: editor_secs"; an unknown tag is sent as "other"
+    bad-policy                                RETICENT_POLICY cannot be read: the default policy holds
     bad-round, future-round, closed           a call for a round that cannot be recorded in, or after `close`
     late-value                                a value for a round already answered
     state-busy, state-full, state-broken      the file was locked, the disk was full, the file failed

@@ -5,9 +5,9 @@ A loss counts distinct remembered answers per metric, digest and epoch, not repo
 from the same answer adds nothing to the bound. Losses over metrics, digests and
 epochs add up.
 
-There is an entry for each metric from the moment that its plan is held, before anything is answered: its loss
-for life, which is a figure of the plan, is what the policy limits. The loss so far depends on the values. It
-stays on the device, and no decision that shows outside is based on it.
+There is an entry for each metric that the device is asked, from the moment that its plan is held, before anything is
+answered: its loss for life, which is a figure of the plan, is what the policy limits. The loss so far depends on the
+values. It stays on the device, and no decision that shows outside is based on it.
 
 Sampled answers are counted by windows: one timeline per state file, at most one report in each. A window is held
 from the first call in it, or while its report can still be sent. Windows held never overlap, whatever versions of the
@@ -20,18 +20,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from math import inf
 from typing import TYPE_CHECKING
 
 from reticent.device.policy import YEAR
-from reticent.device.prf import SECRET_BYTES, checksum
+from reticent.device.prf import SECRET_BYTES, SecretDraws, checksum
 from reticent.device.schema import device_row
 from reticent.frozen import frozen
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from reticent.plan import Plan, Window
+    from reticent.plan import Metric, Plan, Window
 
 
 @frozen()
@@ -58,17 +59,16 @@ class Epoch:
 
 def hold(connection: sqlite3.Connection, plan: Plan, epoch: int) -> None:
     """Enter the remembered answers that a plan may ask for from now on."""
-    for key, lifetime in _asked(plan, epoch).items():
+    for key, lifetime in _lifetimes(_remembered(connection, plan), epoch).items():
         connection.execute("INSERT OR IGNORE INTO ledger VALUES (?, ?, ?, '[]', 0.0, ?, 0)", (*key, lifetime))
     seal(connection)
 
 
 def holds(connection: sqlite3.Connection, plan: Plan, epoch: int | None = None) -> bool:
-    """Whether every metric of a plan whose answers are remembered is entered, for an epoch or for any."""
+    """Whether every metric of a plan that this device remembers answers of is entered, for an epoch or for any."""
     rows = connection.execute("SELECT metric, digest FROM ledger WHERE epoch = coalesce(?, epoch)", (epoch,))
-    remembered = () if plan.answers.sampled else plan.metrics
     return {(name, bytes(digest)) for name, digest in rows} >= {
-        (metric.name, metric.digest) for metric in remembered
+        (metric.name, metric.digest) for metric in _remembered(connection, plan)
     }
 
 
@@ -127,9 +127,10 @@ def visit(connection: sqlite3.Connection, plan: Plan, epoch: int, visited: Mappi
 
     rows = connection.execute("SELECT metric, digest, classes FROM ledger WHERE epoch = ?", (epoch,))
     known = {(metric, bytes(digest)): set(json.loads(classes)) for metric, digest, classes in rows}
-    for metric in plan.metrics:
-        before = known[metric.name, metric.digest]
-        after = before | {visited[metric.name]}
+    for name, memo_class in visited.items():
+        metric = plan.by_name[name]
+        before = known[name, metric.digest]
+        after = before | {memo_class}
         if after != before:
             loss = loss_by_width(metric.mechanism, len(after))
             connection.execute(
@@ -139,20 +140,52 @@ def visit(connection: sqlite3.Connection, plan: Plan, epoch: int, visited: Mappi
 
 
 def lifetime(connection: sqlite3.Connection, plan: Plan | None = None, epoch: int = 0) -> float:
-    """The loss for life of all remembered answers held, and of a lost file; with a plan, as if held too."""
+    """
+    The loss for life of all remembered answers held, and of a lost file; with a plan, as if held too.
+
+    A plan that asks for some of its metrics counts as the set that costs most, or as what this device holds of its
+    metrics, whichever is more: the set is a matter of the secret, never of values.
+    """
     from reticent.privacy import compose
 
     rows = connection.execute("SELECT metric, digest, epoch, lifetime FROM ledger")
     held = {(metric, bytes(digest), number): loss for metric, digest, number, loss in rows}
-    return compose(({**_asked(plan, epoch), **held} if plan else held).values())
+    of_plan = 0.0
+    if plan is not None and not plan.answers.sampled:
+        known = {key: held.pop(key) for key in _keys(plan.metrics, epoch) if key in held}
+        others = _lifetimes([metric for metric in plan.metrics if _key(metric, epoch) not in known], epoch)
+        asked = _keys(_remembered(connection, plan), epoch)
+        mine = known | {key: loss for key, loss in others.items() if key in asked}
+        dearest = sorted([*known.values(), *others.values()], reverse=True)[: plan.asked]
+        of_plan = max(compose(dearest), compose(list(mine.values())))
+    return compose([*held.values(), of_plan])
 
 
-def _asked(plan: Plan, epoch: int) -> dict[tuple[str, bytes, int], float]:
-    """The loss for life of each metric of a plan in an epoch; sampled answers are counted by windows."""
+def _remembered(connection: sqlite3.Connection, plan: Plan) -> Sequence[Metric]:
+    """The metrics of a plan that this device remembers answers of: those that its secret picks."""
+    if plan.answers.sampled:
+        return ()
+    if not plan.is_divided:
+        return plan.metrics
+    me = device_row(connection)
+    return list(compress(plan.metrics, SecretDraws(me.secret, me.plan, me.epoch).asked(plan)))
+
+
+def _key(metric: Metric, epoch: int) -> tuple[str, bytes, int]:
+    return (metric.name, metric.digest, epoch)
+
+
+def _keys(metrics: Sequence[Metric], epoch: int) -> list[tuple[str, bytes, int]]:
+    return [_key(metric, epoch) for metric in metrics]
+
+
+def _lifetimes(metrics: Sequence[Metric], epoch: int) -> dict[tuple[str, bytes, int], float]:
+    """The loss for life of each metric."""
+    if not metrics:
+        return {}  # and nothing is loaded, as each time that a plan is opened whose answers are held
     from reticent.privacy import lifetime_loss
 
-    remembered = () if plan.answers.sampled else plan.metrics
-    return {(metric.name, metric.digest, epoch): lifetime_loss(metric.mechanism) for metric in remembered}
+    return {_key(metric, epoch): lifetime_loss(metric.mechanism) for metric in metrics}
 
 
 def seal(connection: sqlite3.Connection) -> None:

@@ -254,8 +254,7 @@ class HeldPlans:
         if plan is None:
             return [f"version {newest.version}, which this device holds, cannot be read any more"]
         is_counted = ledger.holds(connection, plan, me.epoch)  # not so after `forget`
-        lifetime = ledger.lifetime(connection, None if is_counted else plan, me.epoch)
-        problems = self.policy.problems(plan, newest.round_loss, lifetime)
+        problems = self.policy.problems(plan, newest.round_loss, ledger.lifetime(connection, plan, me.epoch))
         if not problems and not is_counted and self._check_agreement(connection, plan, me.epoch):
             ledger.hold(connection, plan, me.epoch)
         return problems

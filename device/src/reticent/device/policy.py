@@ -29,6 +29,7 @@ CI_VARIABLES = (
     "CODEBUILD_BUILD_ID", "BITBUCKET_BUILD_NUMBER",
 )  # fmt: skip
 CONTAINER_VARIABLES = ("container", "KUBERNETES_SERVICE_HOST")
+APPLICATION_SANDBOXES = ("flatpak",)  # values of `container` on a person's own desktop
 CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 
@@ -45,7 +46,8 @@ def environment() -> tuple[str, ...]:
 
 @cache
 def _surroundings() -> tuple[str, ...]:
-    in_container = any(map(_is_set, CONTAINER_VARIABLES)) or any(map(os.path.exists, CONTAINER_FILES))
+    signs = [name for name in CONTAINER_VARIABLES if os.environ.get(name) not in APPLICATION_SANDBOXES]
+    in_container = any(map(_is_set, signs)) or any(map(os.path.exists, CONTAINER_FILES))
     return (("CI",) if any(map(_is_set, CI_VARIABLES)) else ()) + (("container",) if in_container else ())
 
 

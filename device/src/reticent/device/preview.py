@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from reticent.device.answers import answer
 from reticent.device.prf import SECRET_BYTES, SecretDraws
+from reticent.device.receipt import printable
 from reticent.device.words import bit_meanings, bits_by_metric, how_answered, question, round_in_words
 from reticent.mechanisms import COHORTS
 from reticent.privacy import NOT_COVERED
@@ -69,7 +70,7 @@ class Preview:
     def __str__(self) -> str:
         lines = [f"Plan {self.plan} version {self.version}, round {self.round} ({self.when})"]
         lines += [f"  not sent: {reason}" for reason in self.unsent_because]
-        lines += [_INTRODUCTIONS[self.state], "", f"  {self.body.decode()}", "", "What the bits mean:"]
+        lines += [self._introduction, "", f"  {self.body.decode()}", "", "What the bits mean:"]
         for given in self.answers:
             lines.append(f"  {given.metric} = {given.bits}   {given.question}")
             if not given.is_asked:
@@ -79,7 +80,13 @@ class Preview:
                 number = f"bit {place + 1}: " if len(given.meanings) > 1 else ""
                 lines.append(f"      {number}{meaning}")
             lines.append(f"      {given.how}")
-        return "\n".join([*lines, self._in_the_clear, NOT_COVERED])
+        return printable([*lines, self._in_the_clear, NOT_COVERED])
+
+    @property
+    def _introduction(self) -> str:
+        if self.tags_unknown:
+            return "The next report, as its round stands now. These bytes would be sent, with the tags of the program:"
+        return _INTRODUCTIONS[self.state]
 
     @property
     def _in_the_clear(self) -> str:
@@ -105,7 +112,7 @@ class Preview:
         return document(
             f"What {self.plan} would send next",
             [f"Round {self.round}, {self.when}.", *owner, *unsent],
-            section("The bytes", paragraph(_INTRODUCTIONS[self.state]), literal(self.body.decode())),
+            section("The bytes", paragraph(self._introduction), literal(self.body.decode())),
             section("What the bits mean", cards(entries)),
             section("What is not hidden", paragraph(self._in_the_clear), paragraph(NOT_COVERED)),
         )
@@ -142,7 +149,7 @@ def previewed(
         unsent_because,
         plan.owner,
         report.cohort,
-        tags_unknown and state == "under way",
+        tags_unknown and state == "under way" and bool(plan.segments),
     )
 
 

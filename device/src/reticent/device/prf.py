@@ -36,7 +36,7 @@ from struct import Struct, unpack_from
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from reticent.plan import Metric, Plan, Window
 
@@ -60,7 +60,7 @@ class Draws(Protocol):
         """The round of its window in which a device with sampled answers reports."""
 
     def asked(self, plan: Plan) -> tuple[bool, ...]:
-        """Which metrics that report answers, in plan order."""
+        """Which metrics a report answers, in plan order."""
 
     def alpha(self, metric: Metric) -> int:
         """Where this device rounds up instead of down."""
@@ -85,15 +85,15 @@ def checksum(secret: bytes, plan: str, round_seconds: int, epoch: int, held: flo
     return blake2b(content, key=secret, digest_size=16).digest()
 
 
-def smallest(draws: Sequence[int], count: int) -> tuple[bool, ...]:
+def chosen(draws: Mapping[str, int], count: int) -> tuple[bool, ...]:
     """
-    Which draws are the `count` smallest; the earlier of two that are equal.
+    Which metrics have the `count` smallest draws; of two that are equal, the earlier name.
 
-    >>> smallest([7, 3, 3, 9], 2)
-    (False, True, True, False)
+    >>> chosen({"d": 7, "c": 3, "b": 3, "a": 3}, 2)
+    (False, False, True, True)
     """
-    chosen = sorted(range(len(draws)), key=lambda place: (draws[place], place))[:count]
-    return tuple(place in chosen for place in range(len(draws)))
+    least = sorted(draws, key=lambda name: (draws[name], name))[:count]
+    return tuple(name in least for name in draws)
 
 
 def encode(*fields: bytes) -> bytes:
@@ -159,8 +159,15 @@ class SecretDraws:
         return window.first + (_words(self._base(b"", b""), _ROUND, 0, 1)[0] * window.rounds >> 64)
 
     def asked(self, plan: Plan) -> tuple[bool, ...]:
-        """Purpose "metrics", index 0: one draw per metric, of which the smallest are chosen."""
-        return smallest(_words(self._base(b"", b""), _METRICS, 0, len(plan.metrics)), plan.asked)
+        """
+        Purpose "metrics", index 0: one draw per metric name, of which the smallest are chosen.
+
+        The digest is empty, and neither version nor place is in it: a set that is drawn again with each version of a
+        plan would have a device answer all its metrics in time.
+        """
+        names = [metric.name for metric in plan.metrics]
+        draws = {name: _words(self._base(name.encode(), b""), _METRICS, 0, 1)[0] for name in names}
+        return chosen(draws, plan.asked)
 
     def alpha(self, metric: Metric) -> int:
         """Purpose "alpha", index 0: one draw per metric and digest, forever."""

@@ -175,6 +175,7 @@ class Settings:
     policy: Policy
     clock: Callable[[], float]
     default_consent: Consent | None  #: What holds until the person chooses; None: what held last
+    makes_folder: bool  #: Whether the folder of the state file is this device's to make
     ask_again: bool  #: Whether a choice lapses when a plan asks for more than it was made for
 
 
@@ -208,6 +209,9 @@ class Hosted:
         if self._engine is None and wanted:
             from reticent.device.engine import Engine
 
+            if settings.makes_folder and os.path.isabs(settings.state):
+                with suppress(OSError):  # the state file says what is wrong with its folder
+                    os.makedirs(os.path.dirname(settings.state), mode=0o700, exist_ok=True)
             engine = Engine(settings, self._faults)
             self._faults.problem = ""
             if self._engine is None:
@@ -330,3 +334,21 @@ def absolute(state: str | os.PathLike[str]) -> str:
     with suppress(OSError):
         return os.path.join(os.getcwd(), path)
     return path
+
+
+def default_state(plan: str) -> str:
+    """
+    The state file of a plan where the program names none: `reticent/PLAN.db` in the user's folder for such files.
+
+    That is `$XDG_STATE_HOME` or `~/.local/state`, on macOS `~/Library/Application Support`, on Windows
+    `%LOCALAPPDATA%`. Where there is no home, it is no absolute path.
+    """
+    home = os.path.expanduser("~")
+    if sys.platform == "darwin":
+        folder = os.path.join(home, "Library", "Application Support")
+    elif sys.platform == "win32":
+        folder = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+    else:
+        given = os.environ.get("XDG_STATE_HOME", "")
+        folder = given if os.path.isabs(given) else os.path.join(home, ".local", "state")
+    return os.path.join(folder, "reticent", f"{plan}.db")

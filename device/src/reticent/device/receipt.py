@@ -7,7 +7,8 @@ pages are loaded when they are read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +155,7 @@ class Receipt:
         lines += [
             f"Epoch {epoch.number} began in round {epoch.began_in}: {epoch.reason}" for epoch in self.epochs
         ]
-        return "\n".join([*lines, privacy.NOT_COVERED])
+        return printable([*lines, privacy.NOT_COVERED])
 
     def html(self) -> str:
         """As a standalone page that a program can open for its user: one file, no script, nothing loaded."""
@@ -327,6 +328,8 @@ class Status:
         if self.chosen_at is not None:
             lines.append(f"  {self.consent} was chosen on {_time(self.chosen_at)}")
         lines.append(f"  round {self.current_round}, epoch {self.epoch}")
+        if self.active and self.answers_from is not None and self.answers_from > self.current_round:
+            lines.append(f"  answers from round {self.answers_from} on: what is recorded before is not kept")
         lines.append(
             f"  reports: {self.waiting} waiting, {self.accepted} accepted, {self.rejected} rejected, "
             f"{self.expired} expired"
@@ -341,7 +344,16 @@ class Status:
             lines.append(f"  next attempt: {_time(self.next_try)}")
         lines += [f"  attempts: {outcome} × {count}" for outcome, count in self.attempts.items()]
         lines += [f"  noted: {kind} × {count}" for kind, count in self.notes.items()]
-        return "\n".join(lines)
+        return printable(lines)
+
+
+_COMMANDS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""What commands a terminal, or turns the order of letters around; a plan or a tag may hold it."""
+
+
+def printable(lines: Iterable[str]) -> str:
+    """Lines of text, with such characters in writing."""
+    return "\n".join(_COMMANDS.sub(lambda one: f"\\u{ord(one[0]):04x}", line) for line in lines)
 
 
 def _time(unix_seconds: float) -> str:

@@ -374,7 +374,7 @@ def _opening_lock(path: str, patience: float, *, shared: bool = False) -> Iterat
 
 def _check_place(path: str) -> None:
     if not os.path.isabs(path):
-        raise StateError(f"{path}: the current folder is gone; give an absolute path.")
+        raise StateError(f"{path}: the current folder is gone, or there is no home; give an absolute path.")
     for name in (path, *(path + suffix for suffix in COMPANIONS)):
         try:
             mode = os.stat(name).st_mode

@@ -62,19 +62,19 @@ def _sum(total: Value, amount: Value, max_value: Value) -> Value:
 
 
 def write(connection: sqlite3.Connection, changes: TotalChanges) -> int:
-    """Apply changes; returns how many were for an answered round. Those of paused rounds are dropped unnoted."""
+    """Apply changes; returns how many were for an answered round. Those of rounds without an answer are dropped."""
     late = 0
     for (round_number, metric), change in changes.items():
         if not 0 <= round_number < 2**53:  # by a clock that is very wrong; SQLite would not take the number
             late += 1
             continue
-        [(closed,)] = connection.execute(
-            "SELECT EXISTS (SELECT 1 FROM reports WHERE round = :round)"
-            " OR EXISTS (SELECT 1 FROM device WHERE silent_through >= :round)",
+        [(answered, silent)] = connection.execute(
+            "SELECT EXISTS (SELECT 1 FROM reports WHERE round = :round),"
+            " EXISTS (SELECT 1 FROM device WHERE silent_through >= :round)",
             {"round": round_number},
         )
-        if closed or plans.is_paused_in(connection, round_number, round_number):
-            late += closed
+        if answered or silent or plans.is_paused_in(connection, round_number, round_number):
+            late += answered
             continue
         row = connection.execute(
             "SELECT value FROM totals WHERE round = ? AND metric = ?", (round_number, metric)

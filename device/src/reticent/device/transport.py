@@ -34,6 +34,7 @@ _REASONS = {
     "no-key": "the collector wants a key",
     "wrong-key": "the key is unknown or revoked, or is not an ingest key",
     "bad-name": "the host has no address",
+    "proxy": "the proxy of this machine's settings refuses the connection, or is none of http://",
     "refused": "the host refused the connection; is this the port of the collector, and does it run?",
     "certificate": "the certificate is not trusted",
     "not-https": "the other side does not speak TLS; is this the port for https?",
@@ -88,8 +89,10 @@ class HttpTransport:
     """
     POST {endpoint}/v1/reports, with `Authorization: Bearer KEY`.
 
-    HTTPS, or plain HTTP to this machine only. No redirects are followed, no cookies kept, no proxy asked, no
-    header sent that differs between devices; of the answer at most 4 kB are read.
+    HTTPS, or plain HTTP to this machine only; an address that ends with /v1/reports is taken as well. HTTPS goes
+    through the proxy that the environment or the system names (`https_proxy`, `no_proxy`), by CONNECT, so that it sees
+    the name of the host and nothing else. No redirects are followed, no cookies kept, no header sent that differs
+    between devices; of the answer at most 4 kB are read.
 
     >>> HttpTransport("http://collector.example.org")
     Traceback (most recent call last):
@@ -105,7 +108,7 @@ class HttpTransport:
         self._secure = address.scheme == "https"
         self._host = address.hostname or ""
         self._port = address.port
-        self._path = address.path.rstrip("/") + "/v1/reports"
+        self._path = address.path.rstrip("/").removesuffix("/v1/reports") + "/v1/reports"
         self._headers = {"Content-Type": "application/json"}
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key}"

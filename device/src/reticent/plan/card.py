@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from reticent.privacy import (
     Losses,
     compose,
-    joint_limit_loss,
-    loss_of_window,
+    loss_of_asked,
     loss_per_round,
     losses,
     printed,
@@ -101,7 +100,8 @@ def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
     What a plan costs a device; `rounds` is the length of any two histories, a year by default.
 
     Metrics are answered with independent randomness, so their losses add; those of a group with a joint limit
-    lose less in a round than their sum. Over changing values there is no such discount.
+    lose less in a round than their sum. Over changing values there is no such discount. Where a device answers some
+    of the metrics, each figure of the whole plan is the largest over all sets of so many.
 
     Where answers are sampled, each window loses `window` between any two histories, and histories that differ
     in one round differ in one window. Over all rounds without end there is no bound: windows add up.
@@ -116,31 +116,30 @@ def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
         return _sampled_card(plan, length, time)
     of_metric = {metric.name: losses(metric.mechanism, metric.flip, length) for metric in plan.metrics}
     of_group = {group.name: _group_losses(plan, group) for group in plan.groups}
-    grouped = {name for group in plan.groups for name in group.metrics}
-    alone = [loss.constant for name, loss in of_metric.items() if name not in grouped]
-    any_history = plan.round_loss
-    if length != 1:
-        any_history = compose([loss.any_history for loss in of_metric.values()])
+
+    def largest(figure: str) -> float:
+        """The largest sum of a figure over all sets of metrics that can be asked."""
+        ordered = sorted((getattr(loss, figure) for loss in of_metric.values()), reverse=True)
+        return compose(ordered[: plan.asked])
+
     return PrivacyCard(
         metrics=of_metric,
         groups=of_group,
         rounds=length,
         time=time,
         round=plan.round_loss,
-        constant=compose([*alone, *(loss.constant for loss in of_group.values())]),
-        lifetime=compose([loss.lifetime for loss in of_metric.values()]),
-        change_per_round=compose([loss.change_per_round for loss in of_metric.values()]),
-        any_history=any_history,
+        constant=plan.loss_of_asked("all"),
+        lifetime=largest("lifetime"),
+        change_per_round=largest("change_per_round"),
+        any_history=plan.round_loss if length == 1 else largest("any_history"),
     )
 
 
 def _group_losses(plan: Plan, group: Group) -> GroupLosses:
-    members = [plan.by_name[name] for name in group.metrics]
-    mechanisms = [metric.mechanism for metric in members]
-    flips = [metric.flip for metric in members]
+    members = [(tuple(plan.by_name[name].question for name in group.metrics), group.max_total)]
     return GroupLosses(
-        round=joint_limit_loss(mechanisms, flips, group.max_total, rounds="one"),
-        constant=joint_limit_loss(mechanisms, flips, group.max_total, rounds="all"),
+        round=loss_of_asked([], members, plan.asked, rounds="one"),
+        constant=loss_of_asked([], members, plan.asked, rounds="all"),
     )
 
 
@@ -150,16 +149,10 @@ def _sampled_card(plan: Plan, rounds: int, time: str) -> PrivacyCard:
     def card(loss: float) -> Losses:
         return Losses(loss, inf, inf, loss, upward(windows * Fraction(loss)))  # `compose`, at once
 
-    groups = [
-        ([plan.by_name[name].mechanism for name in group.metrics], group.max_total) for group in plan.groups
-    ]
     window = plan.round_loss
     return PrivacyCard(
         metrics={metric.name: card(loss_per_round(metric.mechanism, metric.flip)) for metric in plan.metrics},
-        groups={
-            group.name: GroupLosses(loss_of_window([], [members], min(plan.asked, len(members[0]))), inf)
-            for group, members in zip(plan.groups, groups, strict=True)
-        },
+        groups={group.name: GroupLosses(_group_losses(plan, group).round, inf) for group in plan.groups},
         rounds=rounds,
         time=time,
         **asdict(card(window)),

@@ -119,6 +119,11 @@ class Metric:
         return sha256(json.dumps(parameters, separators=(",", ":")).encode()).digest()
 
     @property
+    def question(self) -> tuple[Mechanism, Flip]:
+        """All that its loss depends on, but for a joint limit."""
+        return self.mechanism, self.flip
+
+    @property
     def channel(self) -> Channel:
         """What the collector sees of a truth: the mechanism's channel after the flip."""
         return self.mechanism.channel(self.flip)
@@ -157,7 +162,8 @@ class Answers:
 
     Remembered (the default): one report per round, from answers that are drawn once and kept. Sampled: one
     report per window of rounds, in a round that the device's secret picks, with draws that are fresh in each
-    window.
+    window. With `metrics` a report answers so many of the plan's metrics, which the secret picks: once per
+    epoch for remembered answers, in each window for sampled ones.
 
     >>> Answers().sampled, Answers(window=28, metrics=1).sampled
     (False, True)
@@ -169,8 +175,8 @@ class Answers:
     def __post_init__(self) -> None:
         if self.window < 0:
             raise ParameterError("window", "a number of rounds, or 0 for remembered answers", self.window)
-        if self.metrics is not None and (self.metrics < 1 or not self.window):
-            raise ParameterError("metrics", "at least 1, and a window to answer them in", self.metrics)
+        if self.metrics is not None and self.metrics < 1:
+            raise ParameterError("metrics", "at least 1", self.metrics)
 
     @property
     def sampled(self) -> bool:

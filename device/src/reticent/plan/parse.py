@@ -277,15 +277,14 @@ def _groups(root: TomlTable, known: Mapping[str, Metric], declared: set[str]) ->
 def _answers(table: TomlTable, fields: Mapping[str, Any], declared: int) -> Answers:
     """How the plan is answered: remembered, unless it says otherwise."""
     kind = table.choice("kind", ["remembered", "sampled"], "remembered")
+    asked = table.integer("metrics", 1, max(1, declared))
     if kind != "sampled":
-        for key in ("window", "metrics"):
-            if table.get(key) is not None and kind:
-                table.problem(key, "conflict", "belongs to sampled answers.", 'set kind = "sampled"')
+        if table.get("window") is not None and kind:
+            table.problem("window", "conflict", "belongs to sampled answers.", 'set kind = "sampled"')
         table.finish()
-        return Answers()
+        return Answers(metrics=asked)
     table.require("window", 'a duration of whole rounds, such as "7d"')
     seconds = table.seconds("window")
-    asked = table.integer("metrics", 1, max(1, declared))
     table.finish()
     round_seconds = fields["round_seconds"]
     if seconds and round_seconds and seconds % round_seconds:

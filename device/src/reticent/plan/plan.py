@@ -9,11 +9,15 @@ from datetime import UTC, date, datetime, time
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from reticent.errors import ParameterError, PlanError, Problem
 from reticent.frozen import freeze, frozen, replace
 from reticent.plan.metric import Answers, Group, JointLimit, Metric, Segment, Window
 from reticent.plan.parse import MAX_TEXT, MIN_REPORTS, parse
+
+if TYPE_CHECKING:
+    from reticent.privacy.joint import OneOrAllRounds
 
 
 @frozen()
@@ -118,8 +122,13 @@ class Plan:
 
     @property
     def asked(self) -> int:
-        """How many of the metrics a report answers; all of them where answers are remembered."""
+        """How many of the metrics a report answers."""
         return self.answers.metrics or len(self.metrics)
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether a device answers some of the metrics for as long as it remembers, and never the others."""
+        return not self.answers.sampled and self.asked < len(self.metrics)
 
     @property
     def asked_bytes(self) -> int:
@@ -136,25 +145,21 @@ class Plan:
         Loss of one report between any two values, or between any two histories of a window: rounded up.
 
         Metrics are answered with independent randomness, so their losses add; those of a group with a joint
-        limit lose less than their sum.
+        limit lose less than their sum. Where a report answers some of the metrics, it is the largest over all
+        sets of so many.
         """
-        from reticent.privacy import compose, joint_limit_loss, loss_per_round
+        return self.loss_of_asked("one")
 
-        groups = [([self.by_name[name] for name in group.metrics], group.max_total) for group in self.groups]
-        grouped = {name for group in self.groups for name in group.metrics}
-        alone = [metric for metric in self.metrics if metric.name not in grouped]
-        if self.answers.sampled:
-            from reticent.privacy import loss_of_window
+    def loss_of_asked(self, rounds: OneOrAllRounds) -> float:
+        """`round_loss`, or the same of all rounds of a device that never changes."""
+        from reticent.privacy import loss_of_asked
 
-            mechanisms = [([metric.mechanism for metric in members], limit) for members, limit in groups]
-            return loss_of_window([metric.mechanism for metric in alone], mechanisms, self.asked)
-        together = [
-            joint_limit_loss(
-                [metric.mechanism for metric in members], [metric.flip for metric in members], limit
-            )
-            for members, limit in groups
+        groups = [
+            (tuple(self.by_name[name].question for name in group.metrics), group.max_total)
+            for group in self.groups
         ]
-        return compose([loss_per_round(metric.mechanism, metric.flip) for metric in alone] + together)
+        alone = [metric.question for metric in self.metrics if metric.joint_limit is None]
+        return loss_of_asked(alone, groups, self.asked, rounds=rounds)
 
     def offset(self, name: str) -> int:
         """The place of a metric's first bit in a report."""
@@ -201,6 +206,8 @@ class Plan:
         ]
         if self.answers.sampled:
             parts.append(["sampled", self.answers.window, self.asked])
+        elif self.is_divided:
+            parts.append(["remembered", self.asked])
         return sha256(json.dumps(parts, separators=(",", ":")).encode()).digest()
 
     def tags(self, values: Mapping[str, object]) -> dict[str, str]:

@@ -8,6 +8,7 @@ What is lost: ε spent per round, over rounds and over metrics, as functions who
     whether there was a change                             loss_of_switch
     any two histories                                      loss_of_any_histories
     several counters that share a limit                    joint_limit_loss, paper_joint_limit_loss
+    some of the metrics of a plan                          loss_of_asked
     one window of sampled answers                          loss_of_window
     several metrics or epochs                              compose
     the five figures of a metric                           losses -> Losses
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from reticent.privacy.joint import (
         joint_limit_loss,
         joint_limit_prices,
+        loss_of_asked,
         loss_of_window,
         paper_joint_limit_loss,
     )
@@ -57,6 +59,7 @@ __all__ = [
     "lifetime_loss",
     "loss_by_width",
     "loss_of_any_histories",
+    "loss_of_asked",
     "loss_of_constant_device",
     "loss_of_moved_change",
     "loss_of_switch",

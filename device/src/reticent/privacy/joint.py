@@ -18,6 +18,8 @@ from reticent.privacy.loss import bit_loss, loss_per_round
 from reticent.privacy.rounding import compose, decimal, precise, upward
 
 OneOrAllRounds = Literal["one", "all"]
+Question = tuple[Mechanism, Flip]
+"""What the loss of a metric depends on, but for a joint limit."""
 MOST_SUBSETS = 256  # most subsets of a group of unlike counters for which the loss is computed one by one
 
 
@@ -215,6 +217,50 @@ def _lowest(function: Callable[[float], float], highest: float) -> float:
     return (left + right) / 2
 
 
+def loss_of_asked(
+    alone: Sequence[Question],
+    groups: Sequence[tuple[Sequence[Question], Number]],
+    asked: int,
+    *,
+    rounds: OneOrAllRounds = "one",
+) -> float:
+    """
+    What a plan loses whose reports answer `asked` of all metrics, a set that does not depend on values.
+
+    Claim: a device's secret picks the set A of metrics that it answers. For every pair of vectors of values in one
+    round (`rounds="one"`), or that never change over any number of rounds (`rounds="all"`), and every observation,
+    which includes A, probabilities differ by a factor of at most e^loss, the largest over all sets of so many
+    metrics of
+
+        Σ over groups of joint_limit_loss(A and the group)  +  Σ of the losses of the other metrics in A.
+
+    Proof: A is the same whatever the values are, so condition on it; given A, the report is that of a plan that asks
+    the metrics of A alone. Attained where counters of a group are alike.
+
+    For a group of unlike counters with many subsets, a subset counts as the lesser of its sum of losses and the
+    whole group's figure, neither of which is below the truth.
+
+    `alone` are the metrics without a group, each a mechanism and its flip, `groups` the members of each group and
+    their limit. Observer: as for `joint_limit_loss`. Not covered: a set that is drawn again (a `forget`), whose
+    loss adds; that a device is on, tags, and the address.
+
+    >>> from reticent.mechanisms import OneBitMean
+    >>> loss_of_asked([(OneBitMean(1, 24), Flip(0)), (OneBitMean("0.5", 24), Flip(0))], [], asked=1)
+    1.0
+    """
+    ordered = _ordered(alone, rounds)
+    best = {size: compose(ordered[:size]) for size in range(len(ordered) + 1)}
+    for members, limit in groups:
+        of_group = [_largest(members, limit, size, rounds) for size in range(len(members) + 1)]
+        together: dict[int, float] = {}
+        for size, loss in best.items():
+            for more, added in enumerate(of_group):
+                total = compose([loss, added])
+                together[size + more] = max(together.get(size + more, 0.0), total)
+        best = together
+    return max(loss for size, loss in best.items() if size <= asked)
+
+
 def loss_of_window(
     alone: Sequence[Mechanism], groups: Sequence[tuple[Sequence[Mechanism], Number]], asked: int
 ) -> float:
@@ -234,9 +280,6 @@ def loss_of_window(
     independent draws and lose V times as much, also attained.
     Theorems `loss_of_sampled_plan` and `loss_of_windows` of proofs/.
 
-    For a group of unlike counters with many subsets, a subset counts as the lesser of its sum of ε and the
-    whole group's figure, neither of which is below the truth.
-
     `alone` are the metrics without a group, `groups` the members of each group and their limit. Observer:
     sees the window, or all windows, linked. Not covered: that a device is on, tags, and the address.
 
@@ -244,31 +287,29 @@ def loss_of_window(
     >>> loss_of_window([OneBitMean(1, 24), OneBitMean("0.5", 24)], [], asked=1)
     1.0
     """
-    ordered = sorted((loss_per_round(mechanism, Flip(0)) for mechanism in alone), reverse=True)
-    best = {size: compose(ordered[:size]) for size in range(len(ordered) + 1)}
-    for members, limit in groups:
-        of_group = [_largest(members, limit, size) for size in range(len(members) + 1)]
-        together: dict[int, float] = {}
-        for size, loss in best.items():
-            for more, added in enumerate(of_group):
-                total = compose([loss, added])
-                together[size + more] = max(together.get(size + more, 0.0), total)
-        best = together
-    return max(loss for size, loss in best.items() if size <= asked)
+    fresh = [([(member, Flip(0)) for member in members], limit) for members, limit in groups]
+    return loss_of_asked([(mechanism, Flip(0)) for mechanism in alone], fresh, asked)
 
 
-def _largest(members: Sequence[Mechanism], limit: Number, size: int) -> float:
+def _ordered(questions: Sequence[Question], rounds: OneOrAllRounds) -> list[float]:
+    """The loss of each metric, the largest first; over all rounds a flip no longer hides anything."""
+    flips = [flip if rounds == "one" else Flip(0) for _, flip in questions]
+    losses = (loss_per_round(mechanism, flip) for (mechanism, _), flip in zip(questions, flips, strict=True))
+    return sorted(losses, reverse=True)
+
+
+def _largest(members: Sequence[Question], limit: Number, size: int, rounds: OneOrAllRounds) -> float:
     if not size:
         return 0.0
-    alike = len({(Fraction(member.max_value), member.epsilon) for member in members}) == 1
-    if alike:
-        return _joint(tuple(members[:size]), limit)
+    alike = {(Fraction(mechanism.max_value), mechanism.epsilon, flip) for mechanism, flip in members}
+    if len(alike) == 1:
+        return _joint(tuple(members[:size]), limit, rounds)
     if comb(len(members), size) <= MOST_SUBSETS:
-        return max(_joint(chosen, limit) for chosen in combinations(members, size))
-    ordered = sorted((loss_per_round(mechanism, Flip(0)) for mechanism in members), reverse=True)
-    return min(compose(ordered[:size]), _joint(tuple(members), limit))
+        return max(_joint(chosen, limit, rounds) for chosen in combinations(members, size))
+    return min(compose(_ordered(members, rounds)[:size]), _joint(tuple(members), limit, rounds))
 
 
 @lru_cache(maxsize=1024)
-def _joint(members: tuple[Mechanism, ...], limit: Number) -> float:
-    return joint_limit_loss(members, [Flip(0)] * len(members), limit)
+def _joint(members: tuple[Question, ...], limit: Number, rounds: OneOrAllRounds) -> float:
+    mechanisms = [mechanism for mechanism, _ in members]
+    return joint_limit_loss(mechanisms, [flip for _, flip in members], limit, rounds=rounds)

@@ -229,15 +229,17 @@ def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
 
     Per metric: the remembered answer; one, two and `rounds` rounds of a constant device; a switch half-way
     against none; devices of one pattern, by width. Per group: the worst pair of vectors, in one round and for
-    remembered answers.
+    remembered answers, of as many members as a device is asked. The whole plan: the worst set of metrics.
     """
     card = privacy_card(plan)
     results = [loss for metric in plan.metrics for loss in losses_of_metric(metric, rounds)]
-    grouped = {name for group in plan.groups for name in group.metrics}
-    alone = [metric for metric in plan.metrics if metric.name not in grouped]
-    losses = {
+    alone = [metric for metric in plan.metrics if metric.joint_limit is None]
+    parts = {
         flips: [
-            loss_of_constant(metric.mechanism, metric.flip.threshold if flips else 0, 1).logarithm
+            [
+                Decimal(0),
+                loss_of_constant(metric.mechanism, metric.flip.threshold if flips else 0, 1).logarithm,
+            ]
             for metric in alone
         ]
         for flips in (True, False)
@@ -245,15 +247,50 @@ def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
     for group in plan.groups:
         claims = card.groups[group.name]
         for flips, what, claim in ((True, ONE_ROUND, claims.round), (False, ALL_ROUNDS, claims.constant)):
-            ratio = worst_pair(plan, group, flips=flips).ratio
-            losses[flips].append(ratio.logarithm)
+            by_size = losses_by_size(plan, group, flips=flips)
+            parts[flips].append(by_size)
             answers = "all" if len(group.metrics) <= MOST_COUNTERS else "every number of ones in the"
             over = f"{answers} answers, corners and even spreads of the limit"
-            results.append(enumerated(f"group {group.name}", what, claim, ratio, over))
+            results.append(enumerated(f"group {group.name}", what, claim, by_size[-1], over))
     together = "losses of metrics and groups, added"
-    results.append(enumerated("whole plan", ONE_ROUND, card.round, total(losses[True]), together))
-    results.append(enumerated("whole plan", ALL_ROUNDS, card.constant, total(losses[False]), together))
+    if plan.is_divided:
+        together += f", of the worst set of {plan.asked} metrics"
+    for flips, what, claim in ((True, ONE_ROUND, card.round), (False, ALL_ROUNDS, card.constant)):
+        results.append(
+            enumerated("whole plan", what, claim, largest_over_sets(parts[flips], plan.asked), together)
+        )
     return results
+
+
+def losses_by_size(plan: Plan, group: Group, *, flips: bool) -> list[Decimal]:
+    """The loss of the worst 0, 1, … members of a group, as many as a report can answer."""
+    by_size = [Decimal(0)]
+    most = min(plan.asked, len(group.metrics))
+    for size in range(1, most + 1) if plan.asked_bytes else [most]:
+        subsets = list(combinations(group.metrics, size))
+        if len(group.metrics) > MOST_COUNTERS:
+            ordered = sorted(group.metrics, key=lambda name: -plan.by_name[name].mechanism.epsilon)
+            subsets = [tuple(ordered[:size])]
+        unlike = {tuple(plan.by_name[name].question for name in subset): subset for subset in subsets}
+        worst = max(
+            worst_pair(plan, Group("", subset, group.max_total), flips=flips).ratio
+            for subset in unlike.values()
+        )
+        by_size.append(max(by_size[-1], worst.logarithm))
+    return by_size
+
+
+def largest_over_sets(parts: Sequence[Sequence[Decimal]], asked: int) -> Decimal:
+    """The largest sum over all sets of so many metrics; a part has the loss of its worst 0, 1, … members."""
+    best = {0: Decimal(0)}
+    for part in parts:
+        sums = [
+            (size + more, total([loss, part[more]]))
+            for size, loss in best.items()
+            for more in range(len(part))
+        ]
+        best = {size: max(loss for other, loss in sums if other == size) for size, _ in sums if size <= asked}
+    return max(best.values())
 
 
 def losses_of_metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:

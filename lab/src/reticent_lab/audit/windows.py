@@ -12,15 +12,21 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations, pairwise, permutations, product
+from itertools import pairwise, product
 
 from reticent.device import SecretDraws, answer, in_range
 from reticent.mechanisms import COHORTS, SCALE, Mechanism
-from reticent.plan import Answers, Group, Plan
+from reticent.plan import Answers, Plan
 from reticent.plan.card import privacy_card
 from reticent.privacy import compose
 from reticent.reports import to_json
-from reticent_lab.audit.enumeration import MOST_COUNTERS, ONE_WINDOW, TWO_WINDOWS, AuditCheck, worst_pair
+from reticent_lab.audit.enumeration import (
+    ONE_WINDOW,
+    TWO_WINDOWS,
+    AuditCheck,
+    largest_over_sets,
+    losses_by_size,
+)
 from reticent_lab.audit.exact import EVEN, Enumerated, Ratio, enumerated, loss_of_constant, total
 
 Value = int | Fraction
@@ -82,17 +88,7 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[A
             AuditCheck(metric.name, "two windows are drawn independently", independent, f"{count} laws")
         )
     for group in plan.groups:
-        by_size = [Decimal(0)]
-        for size in range(1, min(plan.asked, len(group.metrics)) + 1):
-            subsets = list(combinations(group.metrics, size))
-            if len(group.metrics) > MOST_COUNTERS:
-                ordered = sorted(group.metrics, key=lambda name: -plan.by_name[name].mechanism.epsilon)
-                subsets = [tuple(ordered[:size])]
-            unlike = {tuple(plan.by_name[name].mechanism for name in subset): subset for subset in subsets}
-            worst = EVEN
-            for subset in unlike.values():
-                worst = max(worst, worst_pair(plan, Group("", subset, group.max_total), flips=False).ratio)
-            by_size.append(max(by_size[-1], worst.logarithm))
+        by_size = losses_by_size(plan, group, flips=False)
         parts.append(by_size)
         for what, windows in ((ONE_WINDOW, 1), (TWO_WINDOWS, 2)):
             claim = compose([card.groups[group.name].round] * windows)
@@ -100,16 +96,7 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[A
             results.append(
                 enumerated(f"group {group.name}", what, claim, total([by_size[-1]] * windows), over)
             )
-    best = {0: Decimal(0)}
-    for part in parts:
-        sums = [
-            (size + more, total([loss, part[more]]))
-            for size, loss in best.items()
-            for more in range(len(part))
-        ]
-        best = {
-            size: max(loss for other, loss in sums if other == size) for size, _ in sums if size <= plan.asked
-        }
+    largest = largest_over_sets(parts, plan.asked)
     first = plan.answers.window * _LATE
     touched = max(
         len({plan.window_of(start + number) for number in range(rounds)})
@@ -121,7 +108,7 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[A
         (f"any two histories, {rounds} rounds", touched, card.any_history),
     ):
         over = f"the worst set of {plan.asked} metrics, in {windows} windows"
-        results.append(enumerated("whole plan", what, claim, total([max(best.values())] * windows), over))
+        results.append(enumerated("whole plan", what, claim, total([largest] * windows), over))
     return results, checks
 
 
@@ -289,14 +276,14 @@ def _outputs_of(
         [(tells[0] + more) % COHORTS for more in range(most if plan.uses_cohort else 1)] if tells else [0]
     )
     window = plan.answers.window
-    orders = permutations(range(len(plan.metrics)))
+    ranks: Outputs = [(1, place.to_bytes(8, "big").ljust(64)) for place in range(len(plan.metrics))]
     known: dict[tuple[str, str], Outputs] = {
         ("", "round"): _parts({-(-SCALE * place // window) for place in range(window)}),
-        ("", "metrics"): [(1, b"".join(n.to_bytes(8, "big") for n in order).ljust(64)) for order in orders],
         ("", "cohort"): [(1, bytes([cohort]).ljust(64)) for cohort in cohorts],
     }
     for metric in plan.metrics:
         mechanism = metric.mechanism
+        known[metric.name, "metrics"] = ranks  # every set of metrics can be asked; equal draws go by name
         values = {moment[metric.name] for moment in moments}
         known[metric.name, "alpha"] = _parts(
             {

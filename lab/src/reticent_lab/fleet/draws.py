@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.device.prf import encode, smallest
+from reticent.device.prf import chosen, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,9 +94,9 @@ class Places:
         """Where the draw is that picks a round of the window."""
         return self._words(b"", b"", b"round", 0, 0)[0]
 
-    def asked(self, metric: int) -> int:
-        """Where the draw is that decides whether a metric, by its number, is asked in the window."""
-        return self._words(b"", b"", b"metrics", 0, metric)[0]
+    def asked(self, metric: Metric) -> int:
+        """Where the draw is that decides whether a metric, by its name, is asked."""
+        return self._words(metric.name.encode(), b"", b"metrics", 0, 0)[0]
 
     def report_id(self, version: int, round_number: int) -> tuple[int, int]:
         """Where the two halves of a report's id are."""
@@ -139,9 +139,9 @@ class HashDraws:
         return window.first + (self._at(self._places.picked_round()) * window.rounds >> 64)
 
     def asked(self, plan: Plan) -> tuple[bool, ...]:
-        """Which metrics that report answers, in plan order."""
-        words = [self._at(self._places.asked(number)) for number in range(len(plan.metrics))]
-        return smallest(words, plan.asked)
+        """Which metrics a report answers, in plan order."""
+        words = {metric.name: self._at(self._places.asked(metric)) for metric in plan.metrics}
+        return chosen(words, plan.asked)
 
     def alpha(self, metric: Metric) -> int:
         """Where this device rounds up instead of down."""

@@ -102,12 +102,13 @@ class _Chance:
 
     def asked(self, plan: Plan, part: Part) -> NDArray[np.bool_]:
         """Which metrics are asked of some devices: bool[metrics, devices]."""
-        places = [self.draws.places.asked(number) for number in range(len(plan.metrics))]
+        by_name = sorted(range(len(plan.metrics)), key=lambda place: plan.metrics[place].name)
+        places = [self.draws.places.asked(plan.metrics[place]) for place in by_name]
         words = np.stack([self.draws.words(place, part) for place in places])
-        # Stable: of two equal draws, the earlier metric's is the smaller.
+        # Stable: of two equal draws, that of the earlier name is the smaller.
         smallest = np.argsort(words, axis=0, kind="stable")[: plan.asked]
         asked = np.zeros(words.shape, dtype=bool)
-        np.put_along_axis(asked, smallest, True, axis=0)
+        np.put_along_axis(asked, np.array(by_name)[smallest], True, axis=0)
         return asked
 
 

@@ -19,7 +19,6 @@ from reticent_collector.stores.backend import (
     State,
     StoreGoneError,
 )
-from reticent_collector.stores.open_round import GroupRange, Seen
 from reticent_collector.stores.records import Count, CountsByTags, Records, RoundKey, latest
 from reticent_lake.store.counting import LOOKS, Arrow, BadFileError, CountingEngine, count_round
 from reticent_lake.store.files import TEMPORARY, Files, UnusablePathError
@@ -41,7 +40,7 @@ from reticent_lake.store.seals import GONE, Seals
 from reticent_lake.store.tables import LakeTables
 from reticent_lake.store.upkeep import NOT_A_FOLDER, is_not_a_folder, problems_of, repair
 
-_PARTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
+_ROUNDS_AT_ONCE = 256  # whose counts are read at once
 _PAGE = bytes(4096)  # what takes up room: on a full disk an empty file can still be made
 
 
@@ -61,8 +60,7 @@ class LakeBackend(LakeTables):
     the part is in every list of parts that is made later, so it counts. If it is, the list that was stored
     first decides. So what is acknowledged is counted, and what is late is not.
 
-    Two reports with one id are one: the collector that has seen the first does not store the second, and
-    counting takes each id once (`reticent_collector.stores.sorting.distinct`).
+    Two reports with one id are one: counting takes each id once (`reticent_collector.stores.sorting.distinct`).
 
     `readonly` only reads files: nothing is made, swept or tested, and no right to write is needed.
     """
@@ -123,22 +121,20 @@ class LakeBackend(LakeTables):
 
     # RoundParts
 
-    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, GroupRange | None]:
+    def put(self, groups: Mapping[RoundKey, Records]) -> list[RoundKey]:
         """Put a part into each open round; durable on return, and merged with others when they are many."""
         self._check_writable()
-        stored: dict[RoundKey, GroupRange | None] = {}
+        stored = []
         for key, records in groups.items():
             if key in self._closed:
                 continue
-            part = None
             try:
                 if not self._is_where_it_was(key):  # swept, because it is sealed
                     self._closed.add(key)
                     continue
-                if len(records):
-                    number = self._written[key] = self._written.get(key, 0) + 1
-                    part = Part(self._writer, number, number, len(records))
-                    self.files.put(f"{folder_of(key)}/{part.name}", self.columns(key).encode(key, records))
+                number = self._written[key] = self._written.get(key, 0) + 1
+                part = Part(self._writer, number, number, len(records))
+                self.files.put(f"{folder_of(key)}/{part.name}", self.columns(key).encode(key, records))
                 # Only after the part is durable: closing lists the parts after `closing.json` is made, so either
                 # the list has this part, or this check sees that the round is closing.
                 late = self.seals.is_closing(key) and self._is_late(key, part)
@@ -149,12 +145,11 @@ class LakeBackend(LakeTables):
                 raise
             if late:
                 continue
-            stored[key] = None if part is None else part.span
-            if part is not None:
-                small = len(records) <= self.most_rows // self.merged_at_once
-                self._own.setdefault(key, []).append(Own(part, 0, records if small else None))
-                self._merge(key)
-                self._witness[key] = self._own[key][-1].part if self._own[key] else part
+            stored.append(key)
+            small = len(records) <= self.most_rows // self.merged_at_once
+            self._own.setdefault(key, []).append(Own(part, 0, records if small else None))
+            self._merge(key)
+            self._witness[key] = self._own[key][-1].part if self._own[key] else part
         return stored
 
     def _begin_anew(self) -> None:
@@ -193,14 +188,13 @@ class LakeBackend(LakeTables):
             "  Hint: restore what was there, or accept the loss, then start the collector again"
         )
 
-    def _is_late(self, key: RoundKey, part: Part | None) -> bool:
+    def _is_late(self, key: RoundKey, part: Part) -> bool:
         """Whether a durable part does not count, because its round was closed before."""
         self._closed.add(key)
-        if part is not None and part.name in self.seals.frozen(key):
+        if part.name in self.seals.frozen(key):
             return False
-        if part is not None:
-            with suppress(StoreError):  # it does not count, and is removed when the round is swept
-                self.files.remove([f"{folder_of(key)}/{part.name}"])
+        with suppress(StoreError):  # it does not count, and is removed when the round is swept
+            self.files.remove([f"{folder_of(key)}/{part.name}"])
         return True
 
     def _merge(self, key: RoundKey) -> None:
@@ -239,39 +233,23 @@ class LakeBackend(LakeTables):
         data = self.files.read(f"{folder_of(key)}/{part.name}")
         return None if data is None else self.columns(key).decode(key, data, part.rows)
 
-    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[GroupRange, Records]]]:
-        """The parts of a round that were not seen, some at a time; bad ones are refused at the end."""
-        self._check_not_shut()
+    def records(self, key: RoundKey) -> Iterator[Records]:
+        """The records of the parts to count in an unsealed round; of parts that are merged meanwhile perhaps twice."""
+        done: set[str] = set()
         for _ in range(LOOKS):
-            try:
-                parts, _ = self.seals.listed(key)
-            except UnusablePathError as error:
-                raise DamagedError(str(error), key) from error
-            if not self._readonly:
-                self.files.settle(folder_of(key))  # after the list: what is read now is durable
-            if not parts:
+            if self.seals.is_sealed(key) or not self.seals.listed(key)[0]:
                 raise RoundGoneError
-            bad, gone = {}, False
-            for some in _few_at_once([part for part in outermost(parts) if part.span not in seen]):
-                good = []
-                texts = self.files.read_all(f"{folder_of(key)}/{part.name}" for part in some)
-                for part, data in zip(some, texts, strict=True):
-                    if data is None:
-                        gone = True
-                        continue
-                    try:
-                        if isinstance(data, UnusablePathError):
-                            raise data
-                        good.append((part.span, self.columns(key).decode(key, data, part.rows)))
-                        self._witness.setdefault(key, part)
-                    except StoreError as error:
-                        bad[part.name] = str(error)
-                yield good
-            if not gone:
-                if self.seals.is_sealed(key):  # parts were perhaps swept before they were listed
-                    raise RoundGoneError
-                self.refuse(key, bad | self.seals.gaps(key))
+            left = [name for name in self.seals.countable(key) if name not in done]
+            if not left:
+                self.refuse(key, self.seals.gaps(key))
                 return
+            for name in left:
+                part = Part.parse(name)
+                records = None if part is None else self.read(key, part)
+                if records is None:  # merged with others: list again
+                    break
+                done.add(name)
+                yield records
         raise StoreError(f"{self.url}: {folder_of(key)}: parts vanish while they are being read")
 
     # Which rounds there are
@@ -316,6 +294,7 @@ class LakeBackend(LakeTables):
         if reports is not None:
             return RoundInfo(key, "sealed", reports)
         if parts:
+            self._witness.setdefault(key, outermost(parts)[0])  # its removal is noticed by the next put
             removed = next(iter(self.seals.gaps(key)), "")
             damage = f"{self.url}: {folder_of(key)}/{removed}: {GONE}" if removed else ""
             return RoundInfo(key, state, sum(part.rows for part in outermost(parts)), damage)
@@ -393,8 +372,8 @@ class LakeBackend(LakeTables):
     def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
         """The counts of one metric in those of the rounds that are sealed; no other metric is decoded."""
         counts: dict[RoundKey, CountsByTags] = {}
-        for start in range(0, len(keys), _PARTS_AT_ONCE):
-            plans = {key: self.layout(key).plan for key in keys[start : start + _PARTS_AT_ONCE]}
+        for start in range(0, len(keys), _ROUNDS_AT_ONCE):
+            plans = {key: self.layout(key).plan for key in keys[start : start + _ROUNDS_AT_ONCE]}
             counts |= self.seals.metric_counts(plans, metric)
         return counts
 
@@ -461,15 +440,3 @@ class LakeBackend(LakeTables):
         path = f"{TEMPORARY}/{secrets.token_hex(16)}"
         self.files.put(path, _PAGE)
         self.files.remove([path])
-
-
-def _few_at_once(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """RoundParts in batches of bounded number and rows."""
-    some: list[Part] = []
-    for part in parts:
-        some.append(part)
-        if len(some) == _PARTS_AT_ONCE or sum(part.rows for part in some) >= _ROWS_AT_ONCE:
-            yield some
-            some = []
-    if some:
-        yield some

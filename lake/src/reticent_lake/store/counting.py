@@ -162,7 +162,8 @@ def _count_parts(
             bad |= _blamed(lake, parts, good, frozen, error)
             continue
         total = reports_of(parts.columns.layout.plan, counts)
-        return Count(total, counts, left_out | bad), state, len(good)
+        repeated = parts.rows(good) - total
+        return Count(total, counts, left_out | bad, repeated), state, len(good)
 
 
 def _problems(

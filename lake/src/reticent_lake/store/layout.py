@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import ID_BYTES
-from reticent_collector.stores.open_round import GroupRange
 from reticent_collector.stores.records import Layout, Records, RoundKey
 
 FORMAT = 1
@@ -94,11 +93,6 @@ class Part(NamedTuple):
         if match is None or int(match[2]) > int(match[3]):
             return None
         return cls(match[1], int(match[2]), int(match[3]), int(match[4]))
-
-    @property
-    def span(self) -> GroupRange:
-        """The commit groups in it."""
-        return GroupRange(self.writer, self.first, self.last)
 
     def covers(self, other: Part) -> bool:
         """Whether this part holds all groups of the other one."""

@@ -40,8 +40,9 @@ class LakeTables:
     The files that do not depend on the state of a round.
 
     Results are in `results/plan=NAME/metric=NAME/EVERY-vVERSION-START-END.parquet`, times in unix seconds. A period
-    has a file for each metric of its plan, also when all its figures are withheld. The file of the last metric is
-    made last and removed first: while it exists, all of them do.
+    has a file for each metric of its plan, also when all its figures are withheld, and for each metric that only
+    older versions have. The file of the last metric of its plan is made last and removed first: while it exists,
+    all of them do.
     """
 
     def __init__(self, files: Files, readonly: bool) -> None:
@@ -173,7 +174,8 @@ class LakeTables:
         for row in rows:
             times = {name: datetime.fromisoformat(str(row[name])) for name in _TIMES}
             by_metric.setdefault(str(row["metric"]), []).append({**row, **times})
-        for metric in self._plan_of(period).by_name:
+        own = self._plan_of(period).by_name
+        for metric in [*(by_metric.keys() - own.keys()), *own]:
             table = pa.Table.from_pylist(by_metric.get(metric, []), schema=SCHEMA)
             sink = pa.BufferOutputStream()
             pq.write_table(table, sink, compression="snappy", write_page_checksum=True)
@@ -181,7 +183,7 @@ class LakeTables:
 
     def results(self, period: PeriodKey) -> list[dict[str, object]]:
         """The rows of a period; a file that cannot be read has none."""
-        metrics = list(self._plan_of(period).by_name)
+        metrics = self._metrics_of(period.plan)
         files = self.files.read_all(_path(period, metric) for metric in metrics)
         rows: list[dict[str, object]] = []
         for metric, data in zip(metrics, files, strict=True):
@@ -201,7 +203,7 @@ class LakeTables:
         rows_of: dict[PeriodKey, list[dict[str, Any]]] = {}
         for period in listed:
             tables = {metric: _rows(next(files)) for metric in metrics}
-            if None in tables.values():
+            if any(tables[metric] is None for metric in metrics if metric in self._plan_of(period).by_name):
                 continue
             rows_of[period] = [
                 {"metric": metric, **{name: row[name] for name in ("segment", *FIGURE, *NUMBER)}}
@@ -214,7 +216,9 @@ class LakeTables:
     def drop_results(self, period: PeriodKey) -> None:
         """Remove the files of a period, that of the last metric first."""
         self._check_writable()
-        for metric in reversed(list(self._plan_of(period).by_name)):
+        own = self._plan_of(period).by_name
+        others = (metric for metric in self._metrics_of(period.plan) if metric not in own)
+        for metric in [*reversed(list(own)), *others]:
             self._remove(_folder(period.plan, metric), [_path(period, metric)])
 
     def drop_results_with(self, key: RoundKey) -> None:
@@ -222,13 +226,11 @@ class LakeTables:
         self._check_writable()
         plan = self.layout(key).plan
         start = plan.round(key.round).start
-        for metric in reversed(list(plan.by_name)):
+        for metric in reversed(self._metrics_of(plan.name)):
             folder = _folder(plan.name, metric)
             periods = (_period(plan.name, name) for name in self.files.names(folder))
             gone = [
-                _path(period, metric)
-                for period in periods
-                if period and period.version == key.version and period.start <= start < period.end
+                _path(period, metric) for period in periods if period and period.start <= start < period.end
             ]
             self._remove(folder, gone)
 
@@ -236,6 +238,11 @@ class LakeTables:
         if paths:
             self.files.remove(paths)
             self.files.settle(folder)  # so that a power cut cannot undo this and keep later removals
+
+    def _metrics_of(self, plan: str) -> list[str]:
+        """The metrics of all versions of a plan: a period may have reports of several."""
+        versions = (version for version in self.plans() if version.name == plan)
+        return [*{metric.name: None for version in versions for metric in version.metrics}]
 
     def _plan_of(self, period: PeriodKey) -> Plan:
         return self.layout(RoundKey(period.plan, period.version, 0)).plan

@@ -32,6 +32,7 @@ class Mark:
     open: bool = False
     version: int = 1
     tip: str = ""
+    asked: object = ()  # marks of one line are joined where the same was asked: versions of a plan may differ
 
     @property
     def middle(self) -> float:
@@ -60,7 +61,8 @@ def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
     ends = _ends(marks, from_zero=True)
     many = max(len(drawn.marks) for drawn in lines) > MANY
     strips = many and sum(drawn.shown for drawn in lines) > 1
-    begins = {mark.version: mark.start for mark in reversed(marks)}  # the first of each version
+    breaks = {mark.asked: mark for mark in reversed(marks)}  # the first mark of each set of parameters
+    begins = {mark.version: mark.start for mark in breaks.values()}
     tips: dict[tuple[int, int], list[str]] = {}
     for mark in marks if not many else ():
         tips.setdefault((mark.start, mark.end), []).append(mark.tip)
@@ -102,11 +104,11 @@ def _strips(
 
 
 def _version_rules(begins: Mapping[int, int], frame: Frame, times: Scale) -> Iterator[str]:
-    """A vertical rule where each version of the plan begins, but for the first."""
+    """A vertical rule where a version of the plan asks with other parameters than the one before."""
     for version, start in sorted(begins.items())[1:]:
         x = times(start)
         yield svg.line(x, frame.top, x, frame.floor, "version")
-        yield svg.text(x + 4, frame.top + 9, f"version {version}", "note")
+        yield svg.text(x + 4, frame.top + 9, f"other parameters from version {version}", "note")
 
 
 def _hit_areas(tips: Mapping[tuple[int, int], Sequence[str]], frame: Frame, times: Scale) -> Iterator[str]:
@@ -148,16 +150,17 @@ def _ends(marks: Sequence[Mark], from_zero: bool = False) -> tuple[float, float]
 
 def runs(marks: Sequence[Mark]) -> list[list[Mark]]:
     """
-    Marks of consecutive rounds, version by version.
+    Marks of consecutive rounds in which the same was asked.
 
     >>> marks = [Mark(start, start + 1, 0, 0, 0) for start in (0, 1, 3)]
     >>> [len(run) for run in runs(marks)]
     [2, 1]
     """
     together: list[list[Mark]] = []
-    for mark in sorted(marks, key=lambda mark: (mark.version, mark.start)):
+    order = {asked: place for place, asked in enumerate(dict.fromkeys(mark.asked for mark in marks))}
+    for mark in sorted(marks, key=lambda mark: (order[mark.asked], mark.start)):
         last = together[-1][-1] if together else None
-        if last and last.version == mark.version and last.end == mark.start:
+        if last and last.asked == mark.asked and last.end == mark.start:
             together[-1].append(mark)
         else:
             together.append([mark])

@@ -17,6 +17,7 @@ from reticent_collector.dashboard.pages import HOME
 from reticent_collector.dashboard.points import Point
 from reticent_collector.estimates import Estimate
 from reticent_collector.estimates.distribution import Quantile
+from reticent_collector.estimates.versions import question
 from reticent_collector.figures import Unit, places
 from reticent_collector.results import Change
 
@@ -145,7 +146,8 @@ def mark(point: Point, unit: Unit, name: str = "", tip: bool = True) -> Mark:
         so_far = ", so far" if point.provisional else ""
         text = f"{f'{name}: ' if name else ''}{said}{around}, {shown['reports']} reports{so_far}"
     ends = (estimate.lower / size, estimate.upper / size)
-    return Mark(point.start, point.end, value, *ends, point.provisional, point.version, text)
+    asked = question(point.metric)
+    return Mark(point.start, point.end, value, *ends, point.provisional, point.version, text, asked)
 
 
 def zoomable(lines: Sequence[Line]) -> str:

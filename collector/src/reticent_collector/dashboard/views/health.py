@@ -9,7 +9,6 @@ from reticent.errors import StoreError
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.views import View
 from reticent_collector.dashboard.views.plans import last_sealed, round_bars
-from reticent_collector.figures import Unit
 from reticent_collector.http import LATELY_SECONDS, Health
 from reticent_collector.http.history import SLOT_SECONDS, HistorySlot
 from reticent_collector.results import Result, Results
@@ -100,22 +99,18 @@ def _sections(health: Health, uneven: Sequence[Result] | None) -> dict[str, list
 
     limited = sum(key.limited_lately for key in health.keys)
     p50, p99 = (labels.rounded(time, 2) for time in (health.commit_p50_ms, health.commit_p99_ms))
-    unit = Unit.of("byte", health.memory_bytes)
-    memory = f"{labels.rounded(health.memory_bytes / unit.size)} {unit.name}"
-    if health.open_reports:
-        memory += f", {health.memory_bytes / health.open_reports:,.0f} bytes per report"
     reports = [
         Row(
             "Accepted",
             f"{health.accepted:,}",
-            "New reports that are durable in the store, and counted exactly once.",
+            "Reports that are durable in the store, a repeated one each time; estimates count it once.",
             "it does not grow for longer than a round although devices are running.",
         ),
         Row(
             "Duplicate",
             with_share(health.duplicate),
-            "Reports that were stored already: a device missed the response and sent again, or a client replays "
-            "reports. Harmless: a report is counted once.",
+            "Reports that were stored again, found when their round was sealed: a device missed the response and "
+            "sent again, or a client replays reports. Harmless: a report is counted once.",
             "it is above 10 %: responses get lost, time-outs are too short, or a client replays reports. "
             "The table of keys shows which keys send most.",
             health.share(health.duplicate) > 0.1,
@@ -173,14 +168,8 @@ def _sections(health: Health, uneven: Sequence[Result] | None) -> dict[str, list
         Row(
             "Open reports",
             f"{health.open_reports:,}",
-            "Reports in rounds that are not sealed yet; their ids are in memory, to detect duplicates.",
+            "Reports in rounds that are not sealed yet, as often as they were stored.",
             "it grows from day to day: rounds are not being sealed.",
-        ),
-        Row(
-            "Memory",
-            memory,
-            "Memory of open rounds: ids, and answers not yet added up. The process and its caches come on top.",
-            "it approaches the machine's memory: fewer open rounds (a shorter grace) need less.",
         ),
     ]
     itself = [
@@ -205,7 +194,11 @@ def _sections(health: Health, uneven: Sequence[Result] | None) -> dict[str, list
 
 _SLOTS = {
     "accepted": ("Accepted", "reports per 10 minutes", 0),
-    "duplicate": ("Duplicate", "reports that were stored already, per 10 minutes", 4),
+    "duplicate": (
+        "Duplicate",
+        "reports found to be stored again when their round was sealed, per 10 minutes",
+        4,
+    ),
     "late": ("Late", "reports after the grace of their round, per 10 minutes", 1),
     "refused": ("Rejected", "requests or reports rejected for other reasons, per 10 minutes", 3),
     "seal_delay": ("Seal delay", "seconds from the end of the grace to the seal, longest per 10 minutes", 2),

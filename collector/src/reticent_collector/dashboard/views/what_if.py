@@ -67,14 +67,14 @@ class Choices:
         content = content_of(plan.text)
         tables, table = content["metrics"], content["metrics"][self.metric]
         table["epsilon"] = str(self.epsilon)
+        asked = {"metrics": plan.answers.metrics} if plan.answers.metrics else {}
         if self.sampled:
             for other in tables.values():
                 other.pop("flip", None)  # a sampled answer is fresh: there is nothing for a flip to hide
-            asked = {"metrics": plan.answers.metrics} if plan.answers.metrics else {}
             length = f"{self.window * plan.round_seconds}s"
             content["answers"] = {"kind": "sampled", "window": length, **asked}
         else:
-            content.pop("answers", None)
+            content["answers"] = asked
             for other in tables.values() if plan.answers.sampled else (table,):
                 other["flip"] = str(self.flip)
         scale = self.max_value / Fraction(plan.by_name[self.metric].max_value)
@@ -195,9 +195,9 @@ def _section(plan: Plan, other: Plan) -> str:
         lines += ["", "[answers]"]
         if other.answers.sampled:
             lines += ['kind = "sampled"', f'window = "{duration(other.answers.window * plan.round_seconds)}"']
-            lines += [f"metrics = {other.answers.metrics}"] if other.answers.metrics else []
         else:
             lines += ['kind = "remembered"']
+        lines += [f"metrics = {other.answers.metrics}"] if other.answers.metrics else []
     for before, after in zip(plan.metrics, other.metrics, strict=True):
         changes = {
             "epsilon": (before.mechanism.epsilon, after.mechanism.epsilon),

@@ -87,15 +87,14 @@ export class Device {
    * @param {import("../index.js").Settings} settings
    */
   static async open(settings) {
-    const device = new Device(parsePlan(settings.plan), settings);
+    const device = new this(parsePlan(settings.plan), settings);
     try {
       await checkDigests(device.#plan);
     } catch (error) {
       if (device.#settings.debug || error instanceof PlanError) throw error;
     }
     await device.#quietly(() => device.#update(() => {}));
-    if (device.#settings.debug) device.#slips();
-    else device.#countTags();
+    device.#checkSettings();
     device.#state.watch?.(device.#look);
     globalThis.document?.addEventListener("visibilitychange", device.#onHide);
     return device;
@@ -293,24 +292,20 @@ export class Device {
     return soon(this.#sending.then(() => true), LONGEST_SEND + 2);
   }
 
-  /** The exact bytes that would be sent next, and what each bit means in words. */
-  async preview() {
-    const { previewOf } = await import("./look.js");
-    return this.#quietly(() => this.#update(previewOf));
-  }
-
-  /** Everything that was told, and what it may have told. */
-  async receipt() {
-    const { Receipt } = await import("./look.js");
-    return (await this.#quietly(() => this.#update((engine) => new Receipt(engine)))) ?? new Receipt(null);
-  }
-
-  /** How the device is doing: what it answers, why not, what waits, what went wrong. */
-  async status() {
-    const { statusOf } = await import("./look.js");
-    const status = await this.#quietly(() => this.#update(statusOf));
-    const reason = this.#closed ? "the device is closed" : `the state cannot be used: ${this.#problem}`;
-    return status ?? { plan: this.#plan.name, active: false, reasons: [reason], notes: { ...this.#notes } };
+  /**
+   * For `reticent/look`, which says what a person can see: what it makes of the state.
+   *
+   * @template Seen
+   * @param {(engine: Engine | null, silent: import("./look.js").Silent) => Seen} what without an engine: the state
+   *   could not be used
+   */
+  async look(what) {
+    /** @type {import("./look.js").Silent} */
+    const silent = { plan: this.#plan.name, reason: "", notes: this.#notes };
+    const seen = await this.#quietly(() => this.#update((engine) => ({ what: what(engine, silent) })));
+    if (seen) return seen.what;
+    silent.reason = this.#closed ? "the device is closed" : `the state cannot be used: ${this.#problem}`;
+    return what(null, { ...silent, notes: { ...this.#notes } });
   }
 
   // Life
@@ -506,33 +501,20 @@ export class Device {
     this.#count(kind);
   }
 
-  /** Tags that the plan does not have are left out or sent as "other". */
-  #countTags() {
+  /** What keeps the device silent without a word, or changes a tag: counted, and raised in debug. */
+  #checkSettings() {
+    const { segments } = this.#plan;
     for (const [name, tag] of Object.entries(this.#settings.segment)) {
-      const declared = this.#plan.segments.find((one) => one.name === name);
-      if (!declared) this.#count(`unknown-segment: ${plainName(name)}`);
-      else if (![...declared.values, "other"].includes(/** @type {string} */ (tag))) {
-        this.#count(`unknown-tag: ${name}`);
+      const values = segments.find((segment) => segment.name === name)?.values;
+      if (!values) this.#slip(`unknown-segment: ${plainName(name)}`, `segment ${name} is not in plan ${this.#plan.name}`);
+      else if (tag !== "other" && !values.includes(/** @type {string} */ (tag))) {
+        this.#slip(`unknown-tag: ${name}`, `segment ${name} has no value ${tag}`);
       }
     }
-  }
-
-  /** In debug, what would keep the device silent without a word, by name. */
-  #slips() {
-    const { segment } = this.#settings;
-    for (const [name, value] of Object.entries(segment)) {
-      const declared = this.#plan.segments.find((one) => one.name === name);
-      if (!declared) throw new Error(`segment ${name} is not in plan ${this.#plan.name}`);
-      if (!declared.values.includes(/** @type {string} */ (value)) && value !== "other") {
-        throw new Error(`segment ${name} has no value ${value}`);
-      }
-    }
-    if (isExpired(this.#plan, this.#settings.clock())) {
-      throw new Error(`plan ${this.#plan.name} expired on ${this.#plan.expires}`);
-    }
-    if (this.#session.verdict?.refused.length) {
-      throw new Error(`plan ${this.#plan.name} is refused: ${this.#session.verdict.refused.join("; ")}`);
-    }
+    const { refused = [] } = this.#session.verdict ?? {};
+    if (!this.#settings.debug) return;
+    if (isExpired(this.#plan, this.#now())) throw new Error(`plan ${this.#plan.name} expired on ${this.#plan.expires}`);
+    if (refused.length) throw new Error(`plan ${this.#plan.name} is refused: ${refused.join("; ")}`);
   }
 }
 

@@ -1,15 +1,26 @@
-// What a device tells and has told and how it is doing, for the person whose device it is. It is loaded when it is asked
-// for: a page that only records does not need it.
+// What a device tells and has told and how it is doing, for the person whose device it is: `device.look(receipt)`. An
+// entry of its own, `reticent/look`: a page that only records does not load it.
 
 import { Engine, isExpired } from "./engine.js";
 import { emptyTable } from "./data.js";
 import { compose, lossOfRound } from "./losses.js";
 import { YEAR } from "./policy.js";
 
+/** @typedef {import("./device.js").Device} Device */
 /** @typedef {import("./plan.js").Metric} Metric */
 /** @typedef {import("./plan.js").Plan} Plan */
 
 /** @typedef {{ name: string, unit: string, description: string }} Question */
+/** @typedef {{ plan: string, reason: string, notes: Record<string, number> }} Silent a device whose state cannot be used, and why */
+
+/** The exact bytes that would be sent next, and what each bit means in words. @param {Device} device */
+export const previewOf = (device) => device.look(preview);
+
+/** Everything that was told, and what it may have told. @param {Device} device */
+export const receiptOf = (device) => device.look((engine) => new Receipt(engine));
+
+/** How the device is doing: what it answers, why not, what waits, what went wrong. @param {Device} device */
+export const statusOf = (device) => device.look(status);
 
 const STYLE = [
   "body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}",
@@ -28,7 +39,7 @@ const plain = (text) => text.replace(
 );
 
 /** A loss for people: rounded up to four digits, to within 1e-15 of the loss. @param {number} loss */
-export function printed(loss) {
+function printed(loss) {
   if (loss === Infinity) return "infinite";
   if (loss === 0) return "0.0";
   const exact = loss * (1 - 1e-15); // the figure was itself rounded up by that much
@@ -73,9 +84,10 @@ function meaning(metric, bits) {
 /**
  * The exact bytes that would be sent next, and what each bit means; null where there are none.
  *
- * @param {Engine} engine
+ * @param {Engine | null} engine
  */
-export function previewOf(engine) {
+function preview(engine) {
+  if (!engine) return null;
   const { current, data, setting } = engine;
   const waiting = data.reports.find(({ state }) => state === "waiting");
   if (waiting) return described(waiting, engine, "This is waiting to be sent.");
@@ -118,7 +130,7 @@ function described({ body, bits, asked, round, version }, engine, when) {
 }
 
 /** Every report of a device, and what they may have told together. */
-export class Receipt {
+class Receipt {
   /** @param {Engine | null} engine null: the state could not be read */
   constructor(engine) {
     const data = engine?.data;
@@ -291,9 +303,10 @@ function nextAnswer(engine) {
 /**
  * How a device is doing. Nothing here is a value or comes from one, except `notes`, which stay on the device.
  *
- * @param {Engine} engine
+ * @param {Engine | null} engine @param {Silent} silent
  */
-export function statusOf(engine) {
+function status(engine, silent) {
+  if (!engine) return { plan: silent.plan, active: false, reasons: [silent.reason], notes: silent.notes };
   const { data, verdict, setting: { plan, silenced }, current, now } = engine;
   const waiting = data.reports.filter(({ state }) => state === "waiting");
   const count = (/** @type {string} */ state) =>

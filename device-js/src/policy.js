@@ -46,14 +46,12 @@ export class Policy {
 
   /** @param {import("../index.js").PolicySettings} changes by the name of a limit or rule */
   constructor(changes = {}) {
+    const usual = /** @type {Record<string, unknown>} */ ({ ...this });
     for (const [name, value] of Object.entries(changes)) {
-      const usual = Object.hasOwn(this, name) ? typeof this[/** @type {keyof Policy} */ (name)] : "";
-      if (usual === "") throw new RangeError(`policy.${name}: there is no limit of that name`);
-      if (usual === "boolean" && typeof value !== "boolean") {
-        throw new RangeError(`policy.${name}: expected true or false`);
-      }
-      if (usual === "number" && value !== null && !(typeof value === "number" && value >= 0)) {
-        throw new RangeError(`policy.${name}: expected a number from 0, or null for no limit`);
+      const isRule = typeof usual[name] === "boolean";
+      const fits = isRule ? typeof value === "boolean" : value === null || (typeof value === "number" && value >= 0);
+      if (!Object.hasOwn(usual, name) || !fits) {
+        throw new RangeError(`policy.${name}: expected a limit from 0, or null for none; true or false for a rule`);
       }
     }
     Object.assign(this, changes);
@@ -65,18 +63,8 @@ export class Policy {
    * has no bound.
    */
   static unlimited() {
-    return new Policy({
-      maxEpsilon: null,
-      maxWindow: null,
-      maxLifetime: null,
-      maxYear: null,
-      shortestRound: null,
-      shortestWindow: null,
-      fewestRounds: null,
-      leastFlip: null,
-      silentInCi: false,
-      silentInContainers: false,
-    });
+    const lifted = Object.entries(new Policy()).map(([name, value]) => [name, typeof value === "number" ? null : false]);
+    return new Policy({ ...Object.fromEntries(lifted), doNotTrack: true });
   }
 
   /**
@@ -139,34 +127,14 @@ export class Policy {
  * empty: it is not so
  */
 
-const CI = [
-  "CI", "CONTINUOUS_INTEGRATION", "GITHUB_ACTIONS", "GITLAB_CI", "BUILD_NUMBER", "BUILD_ID", "TF_BUILD",
-  "TEAMCITY_VERSION", "JENKINS_URL", "TRAVIS", "CIRCLECI", "APPVEYOR", "BUILDKITE", "DRONE",
-  "CODEBUILD_BUILD_ID", "BITBUCKET_BUILD_NUMBER",
-];
-const CONTAINER_FILES = ["/.dockerenv", "/run/.containerenv"];
-
-/** What a browser or a process says of where it runs. @returns {Environment} */
+/** What a browser says of the person's wishes. @returns {Environment} */
 export function readEnvironment() {
-  const scope = /** @type {any} */ (globalThis);
-  const { navigator, process } = scope;
-  const env = process?.env ?? {};
-  const isSet = (/** @type {string} */ name) => !["", "0", "false"].includes(
-    String(env[name] ?? "").trim().toLowerCase(),
-  );
-  const fs = process?.getBuiltinModule?.("fs");
-  const signs = {
-    "Do Not Track": navigator?.doNotTrack === "1" || scope.doNotTrack === "1",
-    "Global Privacy Control": navigator?.globalPrivacyControl === true,
-    DO_NOT_TRACK: isSet("DO_NOT_TRACK"),
-  };
+  const { navigator, doNotTrack } = /** @type {any} */ (globalThis);
+  const isAsked = navigator?.doNotTrack === "1" || doNotTrack === "1";
+  const doesControl = navigator?.globalPrivacyControl === true;
   return {
-    doNotTrack: Object.entries(signs).find(([, holds]) => holds)?.[0] ?? "",
-    ci: CI.find(isSet) ?? "",
-    container: [
-      // A Flatpak is an application on a person's own desktop.
-      ...["container", "KUBERNETES_SERVICE_HOST"].filter((name) => isSet(name) && env[name] !== "flatpak"),
-      ...CONTAINER_FILES.filter((path) => fs?.existsSync(path)),
-    ][0] ?? "",
+    doNotTrack: isAsked ? "Do Not Track" : doesControl ? "Global Privacy Control" : "",
+    ci: "",
+    container: "",
   };
 }

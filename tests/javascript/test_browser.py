@@ -97,7 +97,7 @@ def test_a_page_a_node_program_and_a_python_device_are_counted_together(
         page.evaluate(
             "device.add('minutes', 90), device.set('crashed', true), device.choose('command', 'test')"
         )
-        page.evaluate("device.status()")
+        page.evaluate("statusOf(device)")
         at(page, now)
         assert page.evaluate("device.flush()") == 1
         seen.append(json.loads(page.evaluate(f"device.report({current - 1})")))
@@ -127,7 +127,7 @@ def test_a_page_a_node_program_and_a_python_device_are_counted_together(
         stranger = tab(moments[0], endpoint=endpoint, key="wrong", database="other")
         at(stranger, now)
         assert stranger.evaluate("device.flush()") == 0
-        assert stranger.evaluate("device.status()")["lastAttempt"]["outcome"] == "wrong-key"
+        assert stranger.evaluate("statusOf(device)")["lastAttempt"]["outcome"] == "wrong-key"
 
         counts = store.counts(RoundKey(PLAN.name, PLAN.version, current - 1))
         ones: dict[tuple[str, ...], int] = Counter()
@@ -147,13 +147,13 @@ def test_a_page_that_is_closed_and_opened_again_goes_on_with_the_same_answers(
     page = tab(FIRST * HOUR)
     at(page, (FIRST + 1) * HOUR)
     page.evaluate("device.add('minutes', 100)")
-    page.evaluate("device.status()")
-    preview = page.evaluate("device.preview().then(({ body }) => body)")
+    page.evaluate("statusOf(device)")
+    preview = page.evaluate("previewOf(device).then(({ body }) => body)")
     page.close()
     page = tab((FIRST + 1) * HOUR + 60)
-    assert page.evaluate("device.preview().then(({ body }) => body)") == preview
+    assert page.evaluate("previewOf(device).then(({ body }) => body)") == preview
     page.evaluate("device.add('minutes', 100)")
-    page.evaluate("device.status()")
+    page.evaluate("statusOf(device)")
     at(page, (FIRST + 2) * HOUR)
     body = page.evaluate("device.report()")
     page.close()
@@ -182,7 +182,7 @@ def test_two_tabs_share_their_values_answer_once_and_send_once(tab: Callable[...
     for page in tabs:
         at(page, (FIRST + 1) * HOUR)
         page.evaluate("() => { for (let time = 0; time < 50; time++) device.add('minutes', 1) }")
-        page.evaluate("device.status()")
+        page.evaluate("statusOf(device)")
     assert tabs[0].evaluate("totals()") == {str(FIRST + 1): {"minutes": "100"}}
     for page in tabs:
         at(page, (FIRST + 2) * HOUR)
@@ -214,7 +214,7 @@ def test_a_second_tab_knows_of_a_choice_within_a_second(tab: Callable[..., Any],
     assert first.evaluate("device.pause()")
     second.evaluate("new Promise(resolve => setTimeout(resolve, 300))")
     second.evaluate("device.add('minutes', 5)")
-    assert "paused" in second.evaluate("device.status()")["reasons"]
+    assert "paused" in second.evaluate("statusOf(device)")["reasons"]
     assert second.evaluate("totals()") == {}
 
 
@@ -237,7 +237,7 @@ def test_a_page_goes_on_where_storage_or_webcrypto_is_missing(
     page.wait_for_function("window.ready")
     page.evaluate("settings => openDevice(settings)", {"plan": EXPORT})
     page.evaluate("device.add('minutes', 5), device.start()")
-    status = page.evaluate("device.status()")
+    status = page.evaluate("statusOf(device)")
     assert status["active"] is False
     assert status["reasons"][0].startswith("the state cannot be used: ")
     assert page.evaluate("device.flush()") == 0
@@ -253,7 +253,7 @@ def test_a_browser_that_says_do_not_track_is_left_alone(browser: Any, origin: st
     page.wait_for_function("window.ready")
     page.evaluate("settings => openDevice(settings)", {"plan": EXPORT})
     page.evaluate("device.add('minutes', 5)")
-    status = page.evaluate("device.status()")
+    status = page.evaluate("statusOf(device)")
     assert status["active"] is False
     assert status["reasons"] == ["Global Privacy Control is set"]
     assert page.evaluate("device.report()") is None

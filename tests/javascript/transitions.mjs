@@ -3,6 +3,7 @@
 
 import { readFileSync } from "node:fs";
 import { Device, Policy } from "../../device-js/src/index.js";
+import { receiptOf, statusOf } from "../../device-js/src/look.js";
 
 const { document, plans } = JSON.parse(readFileSync(0, "utf8"));
 const fromHex = (text) => Uint8Array.from(text.match(/../g), (pair) => parseInt(pair, 16));
@@ -122,7 +123,7 @@ class Runner {
   }
 
   async look() {
-    const [status, receipt] = [await this.device.status(), await this.device.receipt()];
+    const [status, receipt] = [await statusOf(this.device), await receiptOf(this.device)];
     return {
       consent: this.device.consent,
       active: status.active,

@@ -1,17 +1,16 @@
 // The device: a quiet guest in somebody else's page or program.
 
-import { emptyData, emptyTable, fromText, limitsOf, NewerStateError, toText } from "./data.js";
-import { afterDamage, Engine, isExpired } from "./engine.js";
+import { emptyData, emptyTable, fromText, knownLayout, layoutOf, limitsOf, NewerStateError, toText } from "./data.js";
 import { clamped, ZERO } from "./fraction.js";
-import { backOff, claim, due, LONGEST_SEND, nextDue, settle } from "./outbox.js";
 import { Pending } from "./pending.js";
 import { checkDigests, parsePlan, PlanError } from "./plan.js";
 import { Policy, readEnvironment } from "./policy.js";
-import { httpTransport } from "./transport.js";
+import { httpTransport, LONGEST_SEND } from "./transport.js";
 
 /** @typedef {import("./data.js").Change} Change */
 /** @typedef {import("./data.js").Consent} Consent */
 /** @typedef {import("./data.js").Kept} Kept */
+/** @typedef {import("./engine.js").Engine} Engine */
 /** @typedef {import("./plan.js").Metric} Metric */
 
 const CONSENTS = ["unset", "granted", "denied", "local"];
@@ -21,6 +20,13 @@ const WRITE_WITHIN = 1;
 
 /** Answers a plan on behalf of one device: values in, at most one report per round out. See the README. */
 export class Device {
+  /**
+   * What records, answers and sends: loaded once there is a yes or a choice to keep, so a page whose person has not
+   * agreed loads no more than this entry.
+   *
+   * @type {() => Promise<typeof import("./engine.js")>}
+   */
+  static load = () => import("./engine.js");
   #plan;
   #state;
   #policy;
@@ -48,7 +54,7 @@ export class Device {
   #working = Promise.resolve();
   /** @type {Promise<unknown>} the attempts under way, each from its claim on; it never rejects */
   #sending = Promise.resolve();
-  #look = () => void this.#quietly(() => this.#update(() => {}));
+  #look = () => void this.#quietly(() => this.#arrive());
   #onHide = () => {
     if (globalThis.document?.visibilityState === "hidden") this.#look();
   };
@@ -93,7 +99,7 @@ export class Device {
     } catch (error) {
       if (device.#settings.debug || error instanceof PlanError) throw error;
     }
-    await device.#quietly(() => device.#update(() => {}));
+    await device.#quietly(() => device.#arrive());
     device.#checkSettings();
     device.#state.watch?.(device.#look);
     globalThis.document?.addEventListener("visibilitychange", device.#onHide);
@@ -245,10 +251,11 @@ export class Device {
   async shouldAsk() {
     const { document, process } = /** @type {any} */ (globalThis);
     if (!document && !(process?.stdin?.isTTY && process.stderr?.isTTY)) return false;
-    const isOpen = await this.#quietly(() =>
-      this.#update(({ data, setting: { plan, silenced }, now }) =>
-        data.inForce === "unset" && !silenced.length && !isExpired(plan, now)),
-    );
+    const isOpen = await this.#quietly(async () => {
+      await this.#arrive();
+      const { length } = this.#policy.silencedBy(this.#settings.environment());
+      return this.#consent === "unset" && !length && !this.#plan.isExpired(this.#now());
+    });
     return isOpen ?? false;
   }
 
@@ -324,7 +331,7 @@ export class Device {
     clearTimeout(this.#timer);
     globalThis.document?.removeEventListener("visibilitychange", this.#onHide);
     await this.#working.catch(() => {});
-    await this.#quietly(() => this.#update(() => {}));
+    await this.#quietly(() => this.#arrive());
     this.#closed = true;
     this.#timeline = [];
     this.#state.close();
@@ -350,6 +357,11 @@ export class Device {
     let accepted = 0;
     let sleep = SLEEP_IN_TROUBLE;
     try {
+      if (await this.#isIdle()) {
+        sleep = LONGEST_SLEEP;
+        return 0;
+      }
+      const { due, nextDue } = await this.#load();
       const [waiting, wakeAt] = await this.#update((engine) => {
         engine.answerDue();
         return [this.#transport ? due(engine, early) : [], nextDue(engine)];
@@ -374,6 +386,7 @@ export class Device {
     this.#sending = Promise.allSettled([this.#sending, attempt]);
     const outcome = await attempt;
     if (!outcome) return false;
+    const { backOff, settle } = await this.#load();
     const wait = backOff(kept.attempts, this.#plan.roundSeconds, outcome.after);
     await this.#update((engine) => settle(engine, kept, outcome, wait));
     return outcome.kind === "accepted";
@@ -382,6 +395,7 @@ export class Device {
   /** What came of sending a report; null where it is not sent. @param {Kept} kept */
   async #attempt(kept) {
     // The claim is durable before a byte leaves: no other sends it now, and after a crash the receipt lists it.
+    const { claim } = await this.#load();
     if (!this.#transport || !(await this.#update((engine) => claim(engine, kept)))) return null;
     try {
       const outcome = await this.#transport.send(kept.body, LONGEST_SEND);
@@ -391,6 +405,32 @@ export class Device {
     }
     this.#count("transport");
     return /** @type {import("./transport.js").Outcome} */ ({ kind: "retry", reason: "transport" });
+  }
+
+  #load() {
+    return /** @type {typeof Device} */ (this.constructor).load();
+  }
+
+  /** The program runs now. */
+  async #arrive() {
+    if (!(await this.#isIdle())) await this.#update(() => {});
+  }
+
+  /** Whether nobody has agreed to anything, so that there is nothing to do. A look at the state tells. */
+  async #isIdle() {
+    if (this.#closed) throw new Error("the device is closed");
+    const usual = this.#settings.consent;
+    if (isYes(this.#consent) || isYes(usual)) return false;
+    /** @type {Consent | undefined} */
+    let holds;
+    await this.#state.update((text) => {
+      const { choice, inForce } = text === null ? { choice: null, inForce: usual } : fromText(text) ?? {};
+      const isKept = text === null || layoutOf(text) === knownLayout();
+      holds = isKept && inForce === (choice?.said ?? usual) && !isYes(inForce) ? inForce : undefined;
+      return text;
+    });
+    if (holds) this.#consent = holds;
+    return holds !== undefined;
   }
 
   /**
@@ -422,6 +462,7 @@ export class Device {
   async #change(step) {
     if (this.#closed) throw new Error("the device is closed");
     await checkDigests(this.#plan);
+    const { afterDamage, Engine } = await this.#load();
     const [recorded, notes] = [this.#pending.take(), this.#notes];
     this.#notes = emptyTable();
     /** @type {Result | undefined} */
@@ -513,10 +554,13 @@ export class Device {
     }
     const { refused = [] } = this.#session.verdict ?? {};
     if (!this.#settings.debug) return;
-    if (isExpired(this.#plan, this.#now())) throw new Error(`plan ${this.#plan.name} expired on ${this.#plan.expires}`);
+    if (this.#plan.isExpired(this.#now())) throw new Error(`plan ${this.#plan.name} expired on ${this.#plan.expires}`);
     if (refused.length) throw new Error(`plan ${this.#plan.name} is refused: ${refused.join("; ")}`);
   }
 }
+
+/** @param {Consent | undefined} consent */
+const isYes = (consent) => consent === "granted" || consent === "local";
 
 /** A name of the host's own, for a note. @param {string} name */
 const plainName = (name) => name.slice(0, 64).replace(/[^A-Za-z0-9_.-]/g, "?");

@@ -1,7 +1,7 @@
 // What a device tells and has told and how it is doing, for the person whose device it is: `device.look(receipt)`. An
 // entry of its own, `reticent/look`: a page that only records does not load it.
 
-import { Engine, isExpired } from "./engine.js";
+import { Engine } from "./engine.js";
 import { emptyTable } from "./data.js";
 import { compose, lossOfRound } from "./losses.js";
 import { YEAR } from "./policy.js";
@@ -292,7 +292,7 @@ function nextAnswer(engine) {
   for (let round = first; round < current + Math.floor((3 * YEAR) / roundSeconds); round++) {
     const plan = engine.planFor(round);
     const end = (round + 1) * roundSeconds;
-    if (!plan || isExpired(plan, end)) return null;
+    if (!plan || plan.isExpired(end)) return null;
     if (plan.windowOf(round)?.first === round) ahead.moveTo(round * roundSeconds).notePresence();
     const isFree = round > data.silentThrough && !engine.isPausedIn(round, round);
     if (isFree && ahead.moveTo(end).isAsked(round)) return end;
@@ -320,7 +320,7 @@ function status(engine, silent) {
       ...(data.inForce === "unset" || data.inForce === "denied" ? [`consent is ${data.inForce}`] : []),
       ...(engine.isPaused("asked") ? ["paused"] : []),
       ...(verdict?.refused ?? []).map((reason) => `refused: ${reason}`),
-      ...(isExpired(plan, now) ? [`plan ${plan.name} expired on ${plan.expires}`] : []),
+      ...(plan.isExpired(now) ? [`plan ${plan.name} expired on ${plan.expires}`] : []),
       ...silenced,
     ],
     epoch: data.epoch,

@@ -11,6 +11,7 @@ import { existsSync } from "node:fs";
 import * as promises from "node:fs/promises";
 import { join } from "node:path";
 import { Device as AnyDevice } from "./device.js";
+import * as engine from "./engine.js";
 import { readEnvironment as readBrowser } from "./policy.js";
 import { headOf } from "./states.js";
 
@@ -187,6 +188,8 @@ export function readEnvironment() {
 
 /** The device, silent by default in continuous integration, in containers and under DO_NOT_TRACK. */
 export class Device extends AnyDevice {
+  static load = async () => engine;
+
   /** @param {import("../index.js").Settings} settings */
   static open(settings) {
     return super.open({ ...settings, environment: settings.environment ?? readEnvironment });

@@ -5,8 +5,7 @@
 // fingerprint, and no number is such that a loss would be counted too low. So a device answers exactly the plan that was
 // exported or none.
 
-import { asciiJson, fromHex, sha256, toHex } from "./bytes.js";
-import { WHOLE } from "./draws.js";
+import { asciiJson, fromHex, sha256, toHex, WHOLE } from "./bytes.js";
 import { Fraction, ZERO } from "./fraction.js";
 import { DBitFlip, HadamardBit, OneBitMean } from "./mechanisms.js";
 
@@ -158,6 +157,11 @@ export class Plan {
     });
   }
 
+  /** Whether devices have stopped answering: they do at 00:00 UTC of the day `expires`. @param {number} now */
+  isExpired(now) {
+    return this.expires !== null && 1000 * now >= Date.parse(this.expires);
+  }
+
   /** All that decides what a report means and costs, as the fingerprint has it. */
   get parts() {
     const metrics = this.metrics.map(
@@ -165,6 +169,7 @@ export class Plan {
     );
     const groups = this.groups.map((group) => [group.name, group.metrics, `${group.maxTotal}`]);
     const segments = this.segments.map((segment) => [segment.name, segment.values]);
+    /** @type {unknown[]} */
     const parts = [this.name, this.version, this.roundSeconds, metrics, groups, segments];
     if (this.sampled) parts.push(["sampled", this.window, this.asked]);
     else if (this.isDivided) parts.push(["remembered", this.asked]);

@@ -1,16 +1,7 @@
 // What a host allows a plan to ask, checked on the device; and where a device is silent by itself.
 
-import { compose, epsilon, lossOfReport } from "./losses.js";
-
-/** @typedef {import("./plan.js").Plan} Plan */
-/**
- * @typedef {"maxEpsilon" | "maxWindow" | "maxLifetime" | "maxYear" | "shortestRound" | "shortestWindow" | "fewestRounds"
- *   | "leastFlip"} Limit
- */
-
-const DAY = 86_400;
 /** s */
-export const YEAR = 365 * DAY;
+export const YEAR = 365 * 86_400;
 
 /**
  * Limits that every plan must keep before a device takes it up (null lifts one), and rules on where it is
@@ -65,47 +56,6 @@ export class Policy {
   static unlimited() {
     const lifted = Object.entries(new Policy()).map(([name, value]) => [name, typeof value === "number" ? null : false]);
     return new Policy({ ...Object.fromEntries(lifted), doNotTrack: true });
-  }
-
-  /**
-   * What a plan asks beyond these limits.
-   *
-   * @param {Plan} plan @param {number} lifetime what the state can tell for life with it
-   * @param {number | null} roundsSinceChange where the plan asks for new answers, how long after the last
-   */
-  problems(plan, lifetime, roundsSinceChange = null) {
-    /** @type {string[]} */
-    const problems = [];
-    /** @type {(what: string, value: number, limit: Limit) => void} */
-    const atMost = (what, value, limit) => {
-      const most = this[limit];
-      if (most !== null && value > most) problems.push(`${what} ${value}; the policy allows ${most} (${limit})`);
-    };
-    /** @type {(what: string, value: number, limit: Limit, fewest?: number | null) => void} */
-    const atLeast = (what, value, limit, fewest = this[limit]) => {
-      if (fewest !== null && value < fewest) {
-        problems.push(`${what} ${value}; the policy wants at least ${fewest} (${limit})`);
-      }
-    };
-    const [loss, seconds] = [lossOfReport(plan), plan.roundSeconds];
-    for (const metric of plan.metrics) {
-      atMost(`metrics.${metric.name}.epsilon is`, epsilon(metric), "maxEpsilon");
-      if (!plan.sampled) atLeast(`metrics.${metric.name}.flip is`, Number(metric.flip) / 2 ** 64, "leastFlip");
-    }
-    atLeast("plan.round in seconds is", seconds, "shortestRound");
-    atMost(`one ${plan.sampled ? "window" : "round"} of the plan loses`, loss, "maxWindow");
-    if (plan.sampled) {
-      const length = plan.window * seconds;
-      atLeast("answers.window in seconds is", length, "shortestWindow");
-      // However a year begins, so many windows touch it.
-      const touched = Math.ceil((YEAR - 1) / length) + 1;
-      atMost(`the ${touched} windows in a year lose`, compose(Array(touched).fill(loss)), "maxYear");
-    } else atMost("with this plan the state can lose for life", lifetime, "maxLifetime");
-    if (roundsSinceChange !== null && this.fewestRounds !== null) {
-      const fewest = Math.min(this.fewestRounds, (this.fewestRounds * DAY) / seconds);
-      atLeast("rounds since the last new remembered answers:", roundsSinceChange, "fewestRounds", fewest);
-    }
-    return problems;
   }
 
   /**

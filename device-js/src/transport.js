@@ -9,6 +9,8 @@
  * the collector; may reject with anything
  */
 
+/** How long one attempt to send a report may take, s. */
+export const LONGEST_SEND = 10;
 const LARGEST_ANSWER = 4096;
 /** The collector's own codes that are final for a report. All else may pass: a proxy answers 4xx too. */
 const FINAL = [

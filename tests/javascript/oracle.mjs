@@ -6,6 +6,7 @@ import { Blake2b } from "../../device-js/src/blake2b.js";
 import { fromHex, toHex } from "../../device-js/src/bytes.js";
 import { Draws } from "../../device-js/src/draws.js";
 import { Fraction } from "../../device-js/src/fraction.js";
+import { problems } from "../../device-js/src/limits.js";
 import { epsilon, lifetimeLoss, ln, lossByWidth, lossOfReport, lossOfRound } from "../../device-js/src/losses.js";
 import { OneBitMean } from "../../device-js/src/mechanisms.js";
 import { readPlan } from "../../device-js/src/plan.js";
@@ -50,7 +51,7 @@ const doing = {
       widths: Array.from({ length: metric.mechanism.classes }, (_, width) => lossByWidth(metric, width + 1)),
     }));
     const lifetime = metrics.reduce((sum, one) => sum + one.lifetime, 0);
-    return { report, metrics, refused: new Policy(policy).problems(plan, lifetime).length > 0 };
+    return { report, metrics, refused: problems(new Policy(policy), plan, lifetime).length > 0 };
   },
   outcome: ({ status, after, text }) => outcomeOf(status, after, text),
   async history({ plan, consent, steps }) {

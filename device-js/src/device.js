@@ -419,6 +419,7 @@ export class Device {
   /** Whether nobody has agreed to anything, so that there is nothing to do. A look at the state tells. */
   async #isIdle() {
     if (this.#closed) throw new Error("the device is closed");
+    await checkDigests(this.#plan); // not without WebCrypto either
     const usual = this.#settings.consent;
     if (isYes(this.#consent) || isYes(usual)) return false;
     /** @type {Consent | undefined} */

@@ -258,3 +258,66 @@ def test_a_browser_that_says_do_not_track_is_left_alone(browser: Any, origin: st
     assert status["reasons"] == ["Global Privacy Control is set"]
     assert page.evaluate("device.report()") is None
     context.close()
+
+
+def test_a_service_worker_and_a_page_share_a_device(tab: Callable[..., Any]) -> None:
+    """The page records, the worker answers and sends; a no in the page holds in the worker."""
+    page = tab(FIRST * HOUR, consent="unset")
+    page.evaluate(
+        """async () => {
+            await navigator.serviceWorker.register('worker.js', { type: 'module' });
+            const { active } = await navigator.serviceWorker.ready;
+            window.ask = (message) => new Promise((resolve) => {
+                const { port1, port2 } = new MessageChannel();
+                port1.onmessage = ({ data }) => resolve(data);
+                active.postMessage(message, [port2]);
+            });
+        }"""
+    )
+
+    def ask(**message: Any) -> Any:
+        return page.evaluate("message => ask(message)", message)
+
+    assert ask(plan=EXPORT, at=FIRST * HOUR)["consent"] == "unset"
+    assert page.evaluate("device.setConsent('granted')")
+    assert ask(at=FIRST * HOUR + 1)["consent"] == "granted"
+    at(page, (FIRST + 1) * HOUR)
+    page.evaluate("device.add('minutes', 100)")
+    page.evaluate("statusOf(device)")
+    done = ask(at=(FIRST + 2) * HOUR, call="flush")
+    assert (done["result"], len(done["sent"])) == (1, 1)
+    at(page, (FIRST + 2) * HOUR)
+    assert page.evaluate(f"device.report({FIRST + 1})") == done["sent"][0]
+    assert page.evaluate("device.setConsent('denied')")
+    assert ask(at=(FIRST + 3) * HOUR, call="flush")["result"] == 0
+    assert ask()["status"]["reasons"] == ["consent is denied"]
+
+
+def test_a_page_whose_person_has_not_agreed_loads_no_more_than_the_entry(browser: Any, origin: str) -> None:
+    """The rest comes with the first choice, and after a yes with each page."""
+    context = browser.new_context()
+    loaded: list[str] = []
+    context.on("request", lambda request: loaded.append(request.url.rpartition("/")[2]))
+
+    def visit() -> Any:
+        page = context.new_page()
+        page.goto(f"{origin}/tests/javascript/page.html")
+        page.wait_for_function("window.ready")
+        loaded.clear()
+        page.evaluate("settings => openDevice(settings)", {"plan": EXPORT, "consent": "unset"})
+        page.evaluate("device.add('minutes', 5), device.start()")
+        assert page.evaluate("device.flush()") == 0
+        return page
+
+    page = visit()
+    assert page.evaluate("device.shouldAsk()")
+    assert loaded == []
+    assert page.evaluate("device.setConsent('denied')")
+    assert "engine.js" in loaded
+    page = visit()
+    assert (page.evaluate("device.consent"), loaded) == ("denied", [])
+    assert not page.evaluate("device.shouldAsk()")
+    assert page.evaluate("device.setConsent('granted')")
+    visit()
+    assert "engine.js" in loaded
+    context.close()

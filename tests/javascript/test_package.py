@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from tests.javascript.conftest import PACKAGE
 
+from reticent.plan import Plan
+from reticent_collector.plans import export_plan
+
 SOURCE = PACKAGE / "src"
 PAGE = 12_000
 """Most bytes that a page loads before its person has agreed: bundled, minified and compressed with gzip."""
@@ -132,6 +135,25 @@ def test_programs_find_the_entries_by_their_names(node: str, tmp_path: Path) -> 
         for conditions in ([], ["--conditions=browser"])
     ]
     assert answers == [["true", "false"]] * 2
+
+
+def test_the_program_of_the_guide_runs(node: str, tmp_path: Path) -> None:
+    """Where nobody can be asked it says so, sends nothing and ends."""
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "reticent").symlink_to(PACKAGE)
+    guide = (PACKAGE.parent / "docs" / "how-to" / "javascript.md").read_text()
+    [program] = re.findall(r"```js\n(.*?)```", guide, re.DOTALL)
+    (tmp_path / "program.mjs").write_text(program.replace("…", "k"))
+    plan = Plan.load(PACKAGE.parent / "examples" / "plan.toml")
+    (tmp_path / "plan.json").write_text(json.dumps(export_plan(plan)))
+    done = subprocess.run(
+        [node, "program.mjs"],
+        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "consent is unset" in done.stdout
+    assert "All answers so far are at most e^0.0 times as likely" in done.stdout
+    assert not (tmp_path / "telemetry-state").exists()
 
 
 def test_types_hold(tmp_path: Path) -> None:

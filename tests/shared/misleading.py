@@ -124,7 +124,7 @@ def upgrade(store: Store) -> float:
 
 
 def partial_weeks(store: Store) -> None:
-    """Minutes are 80 from Monday to Wednesday and 40 after it; other parameters from a Thursday on; days are missing."""
+    """Minutes are 80 from Monday to Wednesday, else 40; other parameters from a Thursday on; days are missing."""
     fleet = Fleet(store, PARTIAL, 20_000)
     for day in range(28):
         if 21 <= day < 25:
@@ -138,7 +138,9 @@ def slow_rise(store: Store) -> None:
     fleet = Fleet(store, [RISING], 30_000)
     for day in range(37 * 7):
         part = day / (37 * 7 - 1)
-        fleet.answer(RISING, day, {"minutes": 50.0, "feature": 0.08 + 0.13 * part, "memory": 1.7 + 0.4 * part})
+        fleet.answer(
+            RISING, day, {"minutes": 50.0, "feature": 0.08 + 0.13 * part, "memory": 1.7 + 0.4 * part}
+        )
 
 
 def weekends(store: Store) -> None:
@@ -146,7 +148,9 @@ def weekends(store: Store) -> None:
     fleet = Fleet(store, [WEEKENDS], 30_000)
     for day in range(20 * 7):
         weekend = day % 7 >= 5
-        fleet.answer(WEEKENDS, day, {"minutes": 30.0 if weekend else 50.0, "feature": 0.1 if weekend else 0.3})
+        fleet.answer(
+            WEEKENDS, day, {"minutes": 30.0 if weekend else 50.0, "feature": 0.1 if weekend else 0.3}
+        )
 
 
 def versions(store: Store) -> None:

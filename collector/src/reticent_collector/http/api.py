@@ -39,6 +39,7 @@ from reticent_collector.results import (
     plans_shown,
     trend,
 )
+from reticent_collector.stores import Note
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 HEALTH_PATHS = ("/health", "/health.json")

@@ -91,9 +91,8 @@ def demo(
                 f" [dim](seed {chosen})[/dim]"
             )
             screen.print(f"Collector and dashboard: [bold]{running.url}[/bold]")
-            screen.print(
-                f"Truth beside estimates, live: [bold]{running.url}/demo[/bold]\n{HEAD.format(name=_first_figure(running.plan))}"
-            )
+            screen.print(f"Truth beside estimates, live: [bold]{running.url}/demo[/bold]")
+            screen.print(HEAD.format(name=_first_figure(running.plan)))
             rows = []
             for sealed in running.play():
                 rows += sealed

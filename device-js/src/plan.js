@@ -8,12 +8,11 @@
 import { asciiJson, fromHex, sha256, toHex, WHOLE } from "./bytes.js";
 import { Fraction, ZERO } from "./fraction.js";
 import { DBitFlip, HadamardBit, OneBitMean } from "./mechanisms.js";
+import { FIRST_MONDAY, firstRoundFrom, startOf } from "./times.js";
 
 /** @typedef {{ start: number, first: number, rounds: number }} Window `start` in unix seconds */
 /** @typedef {{ name: string, metrics: string[], maxTotal: Fraction }} Group */
 /** @typedef {{ name: string, values: string[] }} Segment */
-
-const FIRST_MONDAY = 345_600;
 
 /** A plan that cannot be answered, and why. */
 export class PlanError extends Error {
@@ -195,10 +194,10 @@ export class Plan {
    * @param {number} round @returns {Window | null}
    */
   windowOf(round) {
-    const origin = Math.ceil(FIRST_MONDAY / this.roundSeconds);
+    const origin = firstRoundFrom(FIRST_MONDAY, this.roundSeconds);
     if (!this.sampled || round < origin) return null;
     const first = round - ((round - origin) % this.window);
-    return { start: first * this.roundSeconds, first, rounds: this.window };
+    return { start: startOf(first, this.roundSeconds), first, rounds: this.window };
   }
 }
 

@@ -18,6 +18,7 @@ const CONSENTS = ["unset", "granted", "denied", "local"];
 const LONGEST_SLEEP = 300; // s, as those below
 const SLEEP_IN_TROUBLE = 30;
 const WRITE_WITHIN = 1;
+const MOST_NAMES = 16;
 
 /** Answers a plan on behalf of one device: values in, at most one report per round out. See the README. */
 export class Device {
@@ -38,6 +39,8 @@ export class Device {
   #pending = new Pending();
   /** @type {Record<string, number>} what went wrong and is not in the state yet */
   #notes = emptyTable();
+  /** @type {Set<string>} kinds of notes with the name they are about */
+  #names = new Set();
   /** Why the state could not be used when it was last needed; empty: it could. */
   #problem = "";
   /**
@@ -159,7 +162,7 @@ export class Device {
       const metric = held[1]?.byName.get(name);
       if (!metric) {
         if (!this.#plan.byName.has(name)) {
-          this.#slip("unknown-metric", `metric ${name} is not in plan ${this.#plan.name}`);
+          this.#slip(this.#named("unknown-metric", name), `metric ${name} is not in plan ${this.#plan.name}`);
         }
         return;
       }
@@ -180,7 +183,7 @@ export class Device {
   #changeOf(metric, given, verb) {
     if ((metric.kind === "choice") !== (verb === "choose")) {
       this.#slip(
-        "wrong-call",
+        metric.kind === "choice" ? "unknown-label" : "not-a-number",
         `metric ${metric.name} is a ${metric.kind}: use ${metric.kind === "choice" ? "choose" : "add, set or max"}`,
       );
       return null;
@@ -524,7 +527,7 @@ export class Device {
       if (this.#settings.debug) throw error;
       this.#problem = error instanceof Error ? error.message : String(error);
       if (this.#closed) this.#count("closed");
-      else this.#count(error instanceof NewerStateError ? "state-newer" : "state");
+      else this.#count(error instanceof NewerStateError ? "state-newer" : "state-broken");
       return null;
     }
   }
@@ -544,14 +547,26 @@ export class Device {
     this.#count(kind);
   }
 
+  /**
+   * A kind with a name that the host gave: so many of them, later ones are counted together.
+   *
+   * @param {string} kind @param {unknown} name
+   */
+  #named(kind, name) {
+    if (typeof name !== "string") return kind;
+    const named = `${kind}: ${name.slice(0, 64).replace(/[^A-Za-z0-9_.-]/g, "?")}`;
+    if (this.#names.size < MOST_NAMES) this.#names.add(named);
+    return this.#names.has(named) ? named : kind;
+  }
+
   /** What keeps the device silent without a word, or changes a tag: counted, and raised in debug. */
   #checkSettings() {
     const { segments } = this.#plan;
     for (const [name, tag] of Object.entries(this.#settings.segment)) {
       const values = segments.find((segment) => segment.name === name)?.values;
-      if (!values) this.#slip(`unknown-segment: ${plainName(name)}`, `segment ${name} is not in plan ${this.#plan.name}`);
+      if (!values) this.#slip(this.#named("unknown-segment", name), `segment ${name} is not in plan ${this.#plan.name}`);
       else if (tag !== "other" && !values.includes(/** @type {string} */ (tag))) {
-        this.#slip(`unknown-tag: ${name}`, `segment ${name} has no value ${tag}`);
+        this.#slip(this.#named("unknown-tag", name), `segment ${name} has no value ${tag}`);
       }
     }
     const { refused = [] } = this.#session.verdict ?? {};
@@ -563,9 +578,6 @@ export class Device {
 
 /** @param {Consent | undefined} consent */
 const isYes = (consent) => consent === "granted" || consent === "local";
-
-/** A name of the host's own, for a note. @param {string} name */
-const plainName = (name) => name.slice(0, 64).replace(/[^A-Za-z0-9_.-]/g, "?");
 
 /**
  * What a promise resolves to; false when it takes longer.

@@ -29,6 +29,12 @@ const STYLE = [
   "th,td{text-align:left;padding:.1rem .8rem .1rem 0}",
 ].join("");
 
+const CONSENT = {
+  unset: "consent is unset: the person has not been asked, or has to be asked again",
+  denied: "consent is denied",
+  local: "consent is local: reports are made and shown here, and never sent",
+};
+
 /**
  * A text of a plan or of a host, without what could command a terminal or turn the order of letters around.
  *
@@ -318,11 +324,11 @@ function status(engine, silent) {
     consent: data.inForce,
     active: engine.active,
     reasons: [
-      ...(data.inForce === "unset" || data.inForce === "denied" ? [`consent is ${data.inForce}`] : []),
+      ...(data.inForce === "granted" ? [] : [CONSENT[data.inForce]]),
       ...(engine.isPaused("asked") ? ["paused"] : []),
-      ...(verdict?.refused ?? []).map((reason) => `refused: ${reason}`),
-      ...(plan.isExpired(now) ? [`plan ${plan.name} expired on ${plan.expires}`] : []),
       ...silenced,
+      ...(verdict?.refused ?? []).map((reason) => `refused: ${reason}`),
+      ...(plan.isExpired(now) ? [`the plan expired on ${plan.expires}`] : []),
     ],
     epoch: data.epoch,
     currentRound: current,

@@ -171,7 +171,7 @@ test("values reach the state with each change, survive a state that fails, and a
   here.broken = false;
   await statusOf(here.device);
   assert.deepEqual(here.data().totals[first], { minutes: "7", size: "1" });
-  assert.equal((await statusOf(here.device)).notes.state, 3);
+  assert.equal((await statusOf(here.device)).notes["state-broken"], 3);
 });
 
 test("rounds that the collector no longer takes are not answered, and their values go", async () => {
@@ -521,7 +521,7 @@ test("a clock that fails changes nothing in the state", async () => {
   }
   assert.equal(here.text, text);
   here.now = now;
-  assert.deepEqual((await statusOf(here.device)).notes, { internal: 4, state: 4 });
+  assert.deepEqual((await statusOf(here.device)).notes, { internal: 4, "state-broken": 4 });
   assert.deepEqual(here.data().totals, {});
   await assert.rejects(here.open({ clock: () => NaN, debug: true }), /clock: expected/);
   await here.open({ clock: () => NaN });
@@ -1162,6 +1162,53 @@ test("without WebCrypto, and where IndexedDB is missing, blocked or does not ans
     }
     delete globalThis.indexedDB;
   }
+});
+
+test("where nobody has agreed nothing of the engine is needed, and the host's default holds as it is now", async () => {
+  let loads = 0;
+  class Lazy extends Device {
+    static load = () => ((loads += 1), super.load());
+  }
+  const here = await world();
+  here.next();
+  await here.device.report();
+  here.next();
+  assert.equal(await here.device.flush(), 1); // so a secret is kept
+  await here.open({ consent: "unset" });
+  for (const consent of ["unset", "denied", "unset"]) {
+    await here.open({ consent });
+    const before = here.text;
+    loads = 0;
+    const idle = await Lazy.open({ ...here.settings, consent });
+    idle.start();
+    idle.add("minutes", 5);
+    assert.equal(await idle.flush(), 0);
+    assert.deepEqual([idle.consent, loads, here.text], [consent, 0, before]);
+    await idle.close();
+  }
+  await here.open({ consent: "unset" });
+  const asked = await Lazy.open({ ...here.settings, consent: "denied" });
+  assert.deepEqual([asked.consent, here.data().inForce], ["denied", "denied"]);
+  await here.device.setConsent("denied");
+  const denied = await Lazy.open({ ...here.settings, consent: "unset" });
+  assert.equal(denied.consent, "denied");
+  assert.equal(await denied.shouldAsk(), false);
+});
+
+test("without WebCrypto nobody is asked", async (context) => {
+  const { subtle } = crypto;
+  const tty = { stdin: process.stdin.isTTY, stderr: process.stderr.isTTY };
+  const restore = () => {
+    Object.defineProperty(crypto, "subtle", { value: subtle, configurable: true });
+    Object.assign(process.stdin, { isTTY: tty.stdin });
+    Object.assign(process.stderr, { isTTY: tty.stderr });
+  };
+  context.after(restore);
+  process.stdin.isTTY = process.stderr.isTTY = true;
+  const settings = () => ({ plan: plan(), state: memoryState(), clock: () => START, environment: () => ({ doNotTrack: "", ci: "", container: "" }) });
+  assert.equal(await (await Device.open(settings())).shouldAsk(), true);
+  Object.defineProperty(crypto, "subtle", { value: undefined, configurable: true });
+  assert.equal(await (await Device.open(settings())).shouldAsk(), false);
 });
 
 test("without WebCrypto the device is silent and says why", async () => {

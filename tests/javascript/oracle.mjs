@@ -12,6 +12,7 @@ import { OneBitMean } from "../../device-js/src/mechanisms.js";
 import { readPlan } from "../../device-js/src/plan.js";
 import { Policy } from "../../device-js/src/policy.js";
 import { firstRoundFrom, roundAt, startOf } from "../../device-js/src/times.js";
+import { statusOf } from "../../device-js/src/look.js";
 import { outcomeOf } from "../../device-js/src/transport.js";
 import { world } from "../../device-js/tests/harness.mjs";
 
@@ -68,6 +69,13 @@ const doing = {
       else await here.device[step](...about);
     }
     return here.bodies.map((body) => JSON.parse(body).round);
+  },
+  async notes({ plan, segment, calls, consent, environment }) {
+    const here = await world({ plan, segment, consent, environment: () => environment, policy: { maxWindow: null, maxLifetime: null } });
+    here.next();
+    for (const [call, ...given] of calls) here.device[call](...given);
+    const { notes, reasons } = await statusOf(here.device);
+    return { notes, reasons };
   },
   ln: (ratio) => `${ln(Fraction.parse(ratio))}`,
   upward: (number) => Fraction.parse(number).upward(),

@@ -42,7 +42,7 @@ function policyOf(settings = {}) {
 }
 
 const REASONS = [
-  [/^consent is (unset|denied)$/, (match) => match[1]],
+  [/^consent is (unset|denied)/, (match) => match[1]],
   [/^paused$/, () => "paused"],
   [/^DO_NOT_TRACK is set$/, () => "DO_NOT_TRACK"],
   [/^this is continuous integration/, () => "CI"],
@@ -54,7 +54,7 @@ const REASONS = [
 const ORDER = ["unset", "denied", "paused", "DO_NOT_TRACK", "CI", "container", "refused", "expired", "state"];
 
 function reasonsOf(texts) {
-  const words = texts.map((text) => {
+  const words = texts.filter((text) => !text.startsWith("consent is local")).map((text) => {
     const [pattern, word] = REASONS.find(([one]) => one.test(text)) ?? [/.*/, () => text];
     return word(pattern.exec(text));
   });

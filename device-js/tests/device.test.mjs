@@ -1099,6 +1099,47 @@ test("a plan that is not what was exported is refused, with its place", async ()
   for (const hostile of [null, undefined, 5, [], true]) await assert.rejects(readPlan(hostile), PlanError);
 });
 
+/** Why an export with every digest made right is refused; null: it is taken. */
+async function refusalOf(table) {
+  for (;;) {
+    try {
+      await readPlan(table);
+      return null;
+    } catch (error) {
+      const [, metric, digest] = /^plan: (?:metrics\.(\w+)\.digest|fingerprint): expected ([0-9a-f]{64})/.exec(error.message) ?? [];
+      if (!digest) return error.message;
+      if (metric) table.metrics.find(({ name }) => name === metric).digest = digest;
+      else table.fingerprint = digest;
+    }
+  }
+}
+
+test("numbers that would make a loss be counted too low are refused, also where every digest is right", async () => {
+  const group = { name: "g", metrics: ["minutes"], max_total: "5" };
+  const isBits = ({ mechanism, order, bits }) => mechanism === "d-bit-flip" && bits < order.length;
+  const changed = (change) => {
+    const table = plan("kinds");
+    table.metrics.push({ ...plan().metrics[0], name: "minutes" });
+    table.groups.push(structuredClone(group));
+    change(table, table.metrics.at(-1), table.groups.at(-1), table.metrics.find(isBits));
+    return refusalOf(table);
+  };
+  assert.equal(await changed(() => {}), null);
+  const half = `${1n << 63n}`;
+  const hostile = [
+    [(_, metric) => (metric.low = half), /minutes.low/], [(_, metric) => (metric.low = "0"), /minutes.low/],
+    [(_, metric) => (metric.flip = half), /minutes.flip/], [(_, metric) => (metric.flip = "-1"), /minutes.flip/],
+    [(_, metric) => (metric.points = ["0", "9", "5"]), /minutes: .*rise/], [(_, metric) => (metric.points = ["1", "9"]), /minutes: .*start at 0/],
+    [(_, metric) => (metric.points = ["0"]), /minutes/], [(_, metric) => (metric.name = "m"), /groups.g/],
+    [(_, __, groups) => (groups.max_total = "0"), /groups.g/], [(_, __, groups) => (groups.metrics = ["minutes", "minutes"]), /groups.g/],
+    [({ groups }) => groups.push({ ...group, name: "h" }), /groups.h/], [(_, metric) => (metric.kind = "flag"), /groups.g/],
+    [(_, __, ___, many) => (many.bits = many.order.length + 1), /bits/], [(_, __, ___, many) => (many.bits = 0), /bits/],
+    [(_, __, ___, many) => many.order.reverse(), /order/], [(table) => table.metrics.push(table.metrics.at(-1)), /different names/],
+    [(table) => (table.answers.metrics = 0), /answers.metrics/], [(table) => (table.round_seconds = 0), /round_seconds/],
+  ];
+  for (const [change, place] of hostile) assert.match((await changed(change)) ?? "taken", place);
+});
+
 test("settings that cannot be are refused at once", async () => {
   const here = await world();
   await assert.rejects(here.open({ state: null }), /state: expected/);

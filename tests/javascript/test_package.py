@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -146,13 +147,21 @@ def test_the_program_of_the_guide_runs(node: str, tmp_path: Path) -> None:
     (tmp_path / "program.mjs").write_text(program.replace("…", "k"))
     plan = Plan.load(PACKAGE.parent / "examples" / "plan.toml")
     (tmp_path / "plan.json").write_text(json.dumps(export_plan(plan)))
-    done = subprocess.run(
-        [node, "program.mjs"],
-        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "consent is unset" in done.stdout
-    assert "All answers so far are at most e^0.0 times as likely" in done.stdout
+
+    def run(**environment: str) -> str:
+        done = subprocess.run(
+            [node, "program.mjs"], env={"PATH": os.environ["PATH"]} | environment,
+            cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    said = run()
+    assert "consent is unset" in said
+    assert "All answers so far are at most e^0.0 times as likely" in said
+    assert "DO_NOT_TRACK" not in said
+    assert "CI is set" in run(CI="1")
+    assert "DO_NOT_TRACK is set" in run(DO_NOT_TRACK="1")
     assert not (tmp_path / "telemetry-state").exists()
 
 

@@ -1236,6 +1236,18 @@ test("where nobody has agreed nothing of the engine is needed, and the host's de
   assert.equal(await denied.shouldAsk(), false);
 });
 
+test("a no that cannot be kept holds all the same while the program runs", async () => {
+  const here = await world();
+  here.next();
+  here.device.add("minutes", 5);
+  here.broken = true;
+  assert.equal(await here.device.setConsent("denied"), false);
+  here.broken = false;
+  here.next();
+  assert.equal(await here.device.flush(), 0);
+  assert.deepEqual([here.device.consent, here.bodies], ["denied", []]);
+});
+
 test("without WebCrypto nobody is asked", async (context) => {
   const { subtle } = crypto;
   const tty = { stdin: process.stdin.isTTY, stderr: process.stderr.isTTY };

@@ -53,6 +53,21 @@ def listening(context: click.Context, parameter: click.Parameter, text: str) -> 
         raise click.BadParameter(f"expected {error.expected}, {error.hint}; got {text}.") from None
 
 
+def _header_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    usual = (
+        "authorization",
+        "cookie",
+        "host",
+        "content-length",
+        "content-type",
+        "transfer-encoding",
+        "accept",
+    )
+    if name is not None and (not re.fullmatch(r"[A-Za-z0-9-]{1,64}", name) or name.lower() in usual):
+        raise click.BadParameter(f"expected a header of its own such as X-Forwarded-User; got {name}.")
+    return name
+
+
 def _rate(context: click.Context, parameter: click.Parameter, rate: float) -> float:
     if 0 < rate < 1:
         raise click.BadParameter(f"expected 0 or at least 1 report a second, got {rate:g}.")
@@ -225,6 +240,14 @@ def server_options(listen: str) -> Decorator:
               help="Processes that share the port and the store.")  # fmt: skip
 @click.option("--behind-proxy", is_flag=True,
               help="An HTTPS proxy is in front: needs keys, and marks cookies secure.")  # fmt: skip
+@click.option(
+    "--trust-header",
+    "trusted_header",
+    metavar="NAME",
+    callback=_header_name,
+    help="A proxy on this machine lets readers in and names them in this header, which it takes from nobody "
+    "else.",
+)
 @click.option("--max-body", type=click.IntRange(1024), default=16 << 20, show_default=True, metavar="BYTES",
               help="Largest body of a request.")  # fmt: skip
 @click.option("--max-batch", type=click.IntRange(1), default=200_000, show_default=True, metavar="N",
@@ -368,24 +391,32 @@ def _warn_of_expired(plans: Sequence[Plan]) -> None:
             )
 
 
-def _check_is_private(
-    store: str, listen: tuple[str, int], listeners: Sequence[socket.socket], behind_proxy: bool
-) -> None:
-    """A collector whose store has no keys serves this machine alone."""
+def _reached_from_elsewhere(listen: tuple[str, int], listeners: Sequence[socket.socket]) -> str:
+    """Where a collector listens, if other machines can reach it; else empty."""
     from reticent_collector.http import is_local, is_loopback, shown
 
     host, port = listen
-    local = all(map(is_local, listeners)) if listeners else is_loopback(host)
-    if behind_proxy:
-        where = "A collector behind a proxy"
-    elif not local:
-        where = ", ".join(map(shown, listeners)) or f"{host}:{port}"
-    else:
-        return
-    raise ReticentError(
-        f"{where} can be reached from elsewhere, and the store has no keys.\n"
-        f"  Hint: reticent keys create --store {store} --role ingest"
-    )
+    if all(map(is_local, listeners)) if listeners else is_loopback(host):
+        return ""
+    return ", ".join(map(shown, listeners)) or f"{host}:{port}"
+
+
+def _check_is_private(store: str, where: str) -> None:
+    """A collector whose store has no keys is reached from nowhere else."""
+    if where:
+        raise ReticentError(
+            f"{where} can be reached from elsewhere, and the store has no keys.\n"
+            f"  Hint: reticent keys create --store {store} --role ingest"
+        )
+
+
+def _check_hears_a_proxy(where: str) -> None:
+    """A collector that trusts a header listens where only programs of this machine can send it."""
+    if where:
+        raise ReticentError(
+            f"--trust-header: expected --listen on this machine only, got {where}, where anyone could send it.\n"
+            "  Hint: --listen 127.0.0.1:8000, with the proxy on this machine"
+        )
 
 
 def _serve(
@@ -415,6 +446,9 @@ def _serve(
             f"{folders[0]}: expected plans in files named *.toml, found none that can be served."
         )
     public = _public(options.public, loaded)
+    elsewhere = _reached_from_elsewhere(listen, listeners)
+    if options.trusted_header:
+        _check_hears_a_proxy(elsewhere)
     opened = _opened(store, options.wait_for_database)
     try:
         _warn_of_expired(loaded)
@@ -429,6 +463,7 @@ def _serve(
             pages=dashboard,
             public=public,
             allowed_origins=options.origins,
+            trusted_header=options.trusted_header,
             seal_every=SEAL_SECONDS if options.seals else None,
             worker=worker,
             read_plans=lambda: read_plans(options.plans),
@@ -436,7 +471,7 @@ def _serve(
         if folders:
             collector.take_up_plans()
         if collector.access.is_open:
-            _check_is_private(opened.url, listen, listeners, options.behind_proxy)
+            _check_is_private(opened.url, "A collector behind a proxy" if options.behind_proxy else elsewhere)
     except ReticentError:
         opened.close()
         raise

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 
 from reticent.errors import ParameterError
 from reticent.plan import Metric, Plan
-from reticent.plan.metric import FIRST_MONDAY
+from reticent.times import FIRST_MONDAY, first_round_from, start_of
 from reticent_collector import columns
 from reticent_collector.estimates.versions import question
 from reticent_collector.stores import RoundInfo
@@ -141,7 +141,7 @@ def span_of(plan: Plan, number: int, every: Every) -> Span:
     month 2026-09-01 120 rounds
     """
     seconds = plan.round_seconds
-    begins = number * seconds
+    begins = start_of(number, seconds)
     alone = Span("round", number, number, begins, begins + seconds)
     if every == "round":
         return alone
@@ -150,7 +150,7 @@ def span_of(plan: Plan, number: int, every: Every) -> Span:
         if window is None:
             return alone
         last = window.first + window.rounds - 1
-        return Span(every, window.first, last, window.start, (last + 1) * seconds)
+        return Span(every, window.first, last, window.start, start_of(last + 1, seconds))
     length = SHORTEST[every]
     if seconds > length:
         return alone
@@ -162,7 +162,7 @@ def span_of(plan: Plan, number: int, every: Every) -> Span:
         origin = FIRST_MONDAY if every == "week" else 0
         start = begins - (begins - origin) % length
         end = start + length
-    return Span(every, -(-start // seconds), -(-end // seconds) - 1, start, end)
+    return Span(every, first_round_from(start, seconds), first_round_from(end, seconds) - 1, start, end)
 
 
 def unix_seconds(name: str, text: str) -> int:

@@ -96,13 +96,13 @@ class SqlTables(ABC):
         )
         return [
             Key(
-                key_id, role, digest, label,
-                created_at=seconds_of(created),
-                revoked_at=None if revoked is None else seconds_of(revoked),
-                plans=tuple(plans.split(",")) if plans else (),
+                *row[:4],
+                created_at=seconds_of(row[4]),
+                revoked_at=None if row[5] is None else seconds_of(row[5]),
+                plans=tuple(row[6].split(",")) if row[6] else (),
             )
-            for key_id, role, digest, label, created, revoked, plans in rows
-        ]  # fmt: skip
+            for row in rows
+        ]
 
     def revoke_key(self, key_id: str, at: int) -> bool:
         """Revoke a key at a unix time; False when no key has this id. The first time stays."""

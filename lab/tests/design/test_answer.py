@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from math import exp, inf, log
 from pathlib import Path
 from random import Random
@@ -75,65 +78,74 @@ def question_of(random: Random, count: int, kinds: list[str], pers: tuple[int, .
     )
 
 
-def ladder(low: float = 0.001, high: float = MOST) -> list[float]:
-    """Epsilons in steps of 1 %, and both ends."""
-    steps = int(log(high / low) / log(1.01))
-    return [*(low * 1.01**step for step in range(steps + 1)), high]
-
-
 def single(question: Question) -> tuple[float, float]:
-    """The least loss that reaches the goal, and the narrowest interval, by trying all there is for one metric."""
+    """
+    The least loss that reaches the goal, and the narrowest interval, by trying all there is for one metric.
+
+    Rounds, windows and ranges one by one; epsilons by halving, since losses grow and half-widths fall with them.
+    """
     (figure,) = question.figures
     least, narrowest = inf, inf
-    sampled = question.promise != "constant"
-    reports = question.devices // question.segments
     for days in question.rounds:
         tops = [figure.max_value * days] if figure.max_value else []
         if figure.spread is not None:
             tops = figure.spread.ranges(days, "")
+        cuts = [figure.spread.cut(days, top) if figure.spread is not None else 0.0 for top in tops]
         windows = [w for w in WINDOWS if w % days == 0 and (w % question.per == 0 or question.per % w == 0)]
-        for window in windows if sampled else [0]:
-            epsilons = ladder()
-            if (window and window < question.per) or (not window and days < question.per):
-                epsilons = epsilons[-1:] + epsilons[::40]  # each of these takes long
-            for epsilon in epsilons:
-                metric = metric_of(
-                    Figure("m", max_value=Fraction(1)),
-                    1,
-                    "p",
-                    sampled,
-                    {},
-                    Fraction(f"{epsilon:.4g}"),
-                    Fraction(1),
-                )
-                plan = Plan.from_toml(
-                    f'[plan]\nname = "p"\nversion = 1\nround = "{days}d"\n'
-                    + (f'[answers]\nkind = "sampled"\nwindow = "{window}d"\n' if window else "")
-                    + f'[metrics.m]\nkind = "mean"\nmax_value = 1\nepsilon = {epsilon:.4g}\n'
-                    + ("" if window else "flip = 0.2\n")
-                )
-                card = privacy_card(plan)
-                loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[
-                    question.promise
-                ] or 0.0
-                lifetime = 0.0 if window else card.lifetime
-                if loss > question.limit or Policy().problems(plan, plan.round_loss, lifetime):
-                    continue
-                part = expected_average_half_width(
-                    metric, reports, question.per // days, question.confidence, plan.answers
-                )
-                for top in tops:
-                    cut = figure.spread.cut(days, top) if figure.spread is not None else 0.0
-                    half_width = (float(top) * part + cut) / days
-                    narrowest = min(narrowest, half_width)
-                    if figure.half_width is not None and half_width <= figure.half_width:
-                        least = min(least, loss)
+        for window in windows if question.promise != "constant" else [0]:
+            one = partial(tried, question, days, window, list(map(float, tops)), cuts)
+            most = halved(lambda epsilon, one=one: one(epsilon)[0] < inf)
+            if most is None:
+                continue
+            narrowest = min(narrowest, one(most)[1])
+            if figure.half_width is not None and one(most)[1] <= figure.half_width:
+                goal = float(figure.half_width)
+                under = halved(lambda epsilon, one=one, goal=goal: one(epsilon)[1] > goal) or 0.001
+                least = min(least, one(min(most, under * 1.0005))[0])
     return least, narrowest
 
 
-def check_single(seed: int, pers: tuple[int, ...]) -> None:
+def halved(holds: Callable[[float], bool]) -> float | None:
+    """The largest epsilon for which something holds that holds for all smaller ones."""
+    low, high = log(0.001), log(MOST)
+    if not holds(0.001):
+        return None
+    if holds(MOST):
+        return MOST
+    while high - low > 0.0005:
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(exp(middle)) else (low, middle)
+    return exp(low)
+
+
+def tried(
+    question: Question, days: int, window: int, tops: list[float], cuts: list[float], epsilon: float
+) -> tuple[float, float]:
+    """The loss of a plan (infinite if it is not allowed), and its half-width with the best range."""
+    plan = Plan.from_toml(
+        f'[plan]\nname = "p"\nversion = 1\nround = "{days}d"\n'
+        + (f'[answers]\nkind = "sampled"\nwindow = "{window}d"\n' if window else "")
+        + f'[metrics.m]\nkind = "mean"\nmax_value = 1\nepsilon = {epsilon:.6g}\n'
+        + ("" if window else "flip = 0.2\n")
+    )
+    card = privacy_card(plan)
+    loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[
+        question.promise
+    ] or 0.0
+    refused = Policy().problems(plan, plan.round_loss, 0.0 if window else card.lifetime)
+    reports = question.devices // question.segments
+    part = expected_average_half_width(
+        plan.metrics[0], reports, question.per // days, question.confidence, plan.answers
+    )
+    width = min((top * part + cut) / days for top, cut in zip(tops, cuts, strict=True))
+    return (inf if refused or loss > question.limit else loss), width
+
+
+def check_single(seed: int, pers: tuple[int, ...], is_quick: bool) -> None:
     random = Random(seed)
     question = question_of(random, 1, ["mean"], pers)
+    if is_quick:
+        question = replace(question, round_days=random.choice(question.rounds))
     least, narrowest = single(question)
     found = proposals(question)
     if narrowest == inf:
@@ -168,13 +180,13 @@ def check(best: Proposal) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_no_better_plan_of_one_metric_is_missed(seed: int) -> None:
-    check_single(seed, (7,))
+    check_single(seed, (7,), is_quick=True)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 300))
 def test_no_better_plan_of_one_metric_is_missed_in_longer_periods(seed: int) -> None:
-    check_single(seed, (1, 7, 28, 84))
+    check_single(seed, (1, 7, 28, 84), is_quick=False)
 
 
 def check_several(seed: int, tries: int, pers: tuple[int, ...]) -> None:
@@ -245,9 +257,9 @@ def other_of(near: Proposal, asked: int, parts: list[Any]) -> tuple[float, float
     return loss, max(factors), met
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_no_better_plan_of_several_metrics_is_missed(seed: int) -> None:
-    check_several(seed, 60, (7,))
+    check_several(seed, 40, (7,))
 
 
 @pytest.mark.soak
@@ -388,7 +400,7 @@ def test_the_command_writes_a_plan_that_plan_check_reads(tmp_path: Path) -> None
     both = json.loads(run(*result_arguments(pilot), "--json").output)
     of_round = {name: each["half_width_of_round"] for name, each in both["metrics"].items()}
     shown = json.loads(checked.output)
-    plans = shown["plans"] if "plans" in shown else [shown]
+    plans = shown.get("plans", [shown])
     assert {name: each["half_width"] for name, each in plans[0]["metrics"].items()} == of_round
 
 

@@ -11,10 +11,10 @@ from reticent.errors import ParameterError
 from reticent.plan.card import duration
 from reticent.privacy import printed
 from reticent_lab.design.question import DAY, LENGTHS, MOST_DEVICES, Question
-from reticent_lab.design.search import POLICY, Part, Proposal, proposals
+from reticent_lab.design.search import POLICY, Part, Proposal, estimate, proposals
 from reticent_lab.design.text import metric_text, toml_number
 
-WIDER = {days: name for name, days in LENGTHS.items()} | {84: "12 weeks", 364: "52 weeks"}
+WIDER = {days: name for name, days in LENGTHS.items()} | {84: "12 weeks"}
 """Periods in words."""
 
 
@@ -103,28 +103,20 @@ def _gives_up(best: Proposal) -> tuple[str, ...]:
         )
     ]
 
-    def first(**changes: object) -> Proposal | None:
-        found = proposals(replace(question, **changes))  # type: ignore[arg-type]
-        return found[0] if found and found[0].met else None
-
-    dearer = first(limit=Fraction(10**6))
-    if dearer is not None:
+    factor, least = estimate(replace(question, limit=Fraction(10**6)))
+    if factor <= 1:
         loss = {"constant": "for ever", "window": "in a window", "year": "in a year"}[question.promise]
-        ways.append(f"a loss of {printed(dearer.loss)} {loss} instead of {amount(float(question.limit))}")
-    more = question.devices * best.factor**2
-    for _ in range(12):
-        fleet = int(float(f"{more:.2e}")) + 1 if more < MOST_DEVICES else 0
-        if not fleet:
-            break
-        if first(devices=int(float(f"{fleet:.3g}"))) is not None:
-            ways.append(f"{int(float(f'{fleet:.3g}')):,} devices instead of {question.devices:,}")
-            break
-        more *= 1.03
-    for per in (28, 84, 364):
-        if per > question.per and per % question.per == 0 and first(per=per) is not None:
-            ways.append(
-                f"figures per {WIDER[per]} instead of per {WIDER.get(question.per, f'{question.per} days')}"
-            )
+        ways.append(f"a loss of {amount(1.005 * least)} {loss} instead of {amount(float(question.limit))}")
+    fleet = float(question.devices)
+    for _ in range(3):  # the half-widths fall with the root of the fleet, but for what the ranges cut off
+        if fleet < MOST_DEVICES:
+            factor, _ = estimate(replace(question, devices=int(fleet)))
+            fleet *= max(1.0, factor) ** 2
+    if factor < 1.01 and fleet < MOST_DEVICES:
+        ways.append(f"{int(float(f'{1.02 * fleet:.3g}')):,} devices instead of {question.devices:,}")
+    for per in (28, 84):
+        if per > question.per and per % question.per == 0 and estimate(replace(question, per=per))[0] < 0.995:
+            ways.append(f"figures per {WIDER[per]} instead of per {period(question)}")
             break
     return tuple(ways)
 

@@ -101,16 +101,18 @@ class Proposal:
         round_days = self.shape.round_days
         return max(part.half_width / wanted(part.figure, round_days) for part in self.parts)
 
-    @property
-    def is_allowed(self) -> bool:
-        """Whether it is within the limit, and a device takes it up by default."""
-        return self.loss <= self.question.limit and not refused(self.plan)
+    def rank(self, *figures: float) -> tuple[float, ...]:
+        """The less, the better: by these figures, then short windows, then long rounds."""
+        return *(round(figure, 9) for figure in figures), self.shape.window_days, -self.shape.round_days
 
 
-def refused(plan: Plan) -> list[str]:
-    """What the default policy has against a plan."""
-    lifetime = 0.0 if plan.answers.sampled else privacy_card(plan).lifetime
-    return POLICY.problems(plan, plan.round_loss, lifetime)
+def is_allowed(question: Question, plan: Plan) -> bool:
+    """Whether a plan is within the promise, and a device takes it up by default."""
+    card = privacy_card(plan)
+    losses = {"constant": card.constant, "window": card.window, "year": card.any_history}
+    lifetime = 0.0 if plan.answers.sampled else card.lifetime
+    is_within = (losses[question.promise] or 0.0) <= question.limit
+    return is_within and not POLICY.problems(plan, plan.round_loss, lifetime)
 
 
 def wanted(figure: Figure, round_days: int) -> float:
@@ -221,6 +223,10 @@ class _Curve:
             return np.inf
         return float(np.exp(np.interp(-np.log(part), -np.log(self.parts), np.log(self.losses), right=np.inf)))
 
+    def epsilon(self, loss: float) -> float:
+        """The epsilon of a loss."""
+        return float(np.exp(np.interp(np.log(loss), np.log(self.losses), np.log(self.epsilons))))
+
     def part(self, loss: float) -> float:
         """The half-width for a loss."""
         return float(np.exp(np.interp(np.log(loss), np.log(self.losses), np.log(self.parts), left=np.inf)))
@@ -308,6 +314,13 @@ class _Draft:
         losses = sorted((self.pick(place, factor)[0] for place in range(len(self.wanted))), reverse=True)
         return sum(losses[: self.shape.asked])
 
+    def promised(self, factor: float) -> float:
+        """The least loss that the promise is about."""
+        touched = 1
+        if self.question.promise == "year":
+            touched = self.shape.answers.windows_touched(-(-365 // self.shape.round_days))
+        return self.loss(factor) * touched
+
     def most(self) -> float:
         """The most that a report may lose: by the promise, and by the policy."""
         question, window = self.question, self.shape.window_days
@@ -330,71 +343,78 @@ class _Draft:
             low, high = (low, middle) if self.loss(np.exp(middle)) <= most else (middle, high)
         return float(np.exp(high))
 
-    def make(self, factor: float) -> Proposal:
-        """The plan, with epsilons of three digits, rounded down, but up where a goal needs it."""
+    def reaching(self) -> Proposal:
+        """The plan that reaches every goal, with the least epsilons of three digits."""
         parts = []
         for place, figure in enumerate(self.question.figures):
-            loss, curve, best = self.pick(place, factor)
-            epsilon = float(np.exp(np.interp(np.log(loss), np.log(curve.losses), np.log(curve.epsilons))))
-            goal = float(figure.half_width) * factor if figure.half_width is not None else None
-            rung = rounded_down(min(epsilon * (1 + 1e-4), float(curve.epsilons[-1])))
-            part = self._part(figure, curve, best, self.tops[place], rung)
-            while goal is not None and part.half_width > goal and part.epsilon < curve.epsilons[-1]:
-                part = self._part(figure, curve, best, self.tops[place], next_rung(part.epsilon))
+            goal = float(figure.half_width or 0)
+            loss, curve, best = self.pick(place, 1.0)
+            epsilon = curve.epsilon(loss)
+            for _ in range(2):  # what the curve only estimates is put right by what comes out
+                part = self._part(place, curve, best, rounded_down(min(epsilon, float(curve.epsilons[-1]))))
+                noise, aim = part.half_width - part.clipping, goal - part.clipping
+                if not 0.99 < noise / aim < 1 or part.epsilon == next_rung(rounded_down(epsilon)):
+                    epsilon = curve.epsilon(curve.loss(curve.part(_loss_of(part, self.shape)) * aim / noise))
+            while part.half_width > goal and part.epsilon < curve.epsilons[-1]:
+                part = self._part(place, curve, best, next_rung(part.epsilon))
             parts.append(part)
         return self._proposal(parts)
 
-    def within(self, proposal: Proposal) -> Proposal | None:
-        """A proposal that is rounded down until it is allowed."""
+    def narrowest(self, factor: float) -> Proposal | None:
+        """The plan for goals that are so many times as wide, with epsilons rounded down until it is allowed."""
+        picked = [self.pick(place, factor) for place in range(len(self.wanted))]
+        epsilons = [
+            rounded_down(min(curve.epsilon(loss) * (1 + 1e-4), float(curve.epsilons[-1])))
+            for loss, curve, _ in picked
+        ]
         for _ in range(400):
-            if proposal.is_allowed:
-                return proposal
-            parts = list(proposal.parts)
-            place = max(range(len(parts)), key=lambda place: (parts[place].epsilon, -place))
-            if parts[place].epsilon <= LEAST_EPSILON:
+            metrics = [
+                self._metric(place, curve, best, epsilon)
+                for place, ((_, curve, best), epsilon) in enumerate(zip(picked, epsilons, strict=True))
+            ]
+            if is_allowed(self.question, self._plan(metrics)):
+                break
+            largest = max(range(len(epsilons)), key=lambda place: (epsilons[place], -place))
+            if epsilons[largest] <= LEAST_EPSILON:
                 return None
-            parts[place] = self._again(parts[place], previous_rung(parts[place].epsilon))
-            proposal = self._proposal(parts)
-        return None
-
-    def _again(self, part: Part, epsilon: Fraction) -> Part:
-        top = Fraction(part.metric.max_value) if part.figure.kind == "mean" else Fraction(1)
-        return self._make_part(part.figure, dict(part.metric.mechanism.settings), top, epsilon)
-
-    def _part(
-        self, figure: Figure, curve: _Curve, best: int, tops: list[Fraction], epsilon: Fraction
-    ) -> Part:
-        return self._make_part(figure, curve.settings, tops[best], epsilon)
-
-    def _make_part(
-        self, figure: Figure, settings: dict[str, str | int], top: Fraction, epsilon: Fraction
-    ) -> Part:
-        shape, question = self.shape, self.question
-        sampled = shape.window_days > 0
-        metric = metric_of(figure, shape.round_days, question.name, sampled, settings, epsilon, top)
-        count = answering(question, shape)
-        days = shape.round_days if figure.kind == "mean" else 1
-        cut = 0.0
-        if figure.kind == "mean" and figure.spread is not None:
-            cut = figure.spread.cut(shape.round_days, top)
-        noise = _half_width(metric, shape, question.per, count, question.confidence)
-        return Part(
-            figure,
-            metric,
-            (noise + cut) / days,
-            cut / days,
-            expected_half_width(metric, count, question.confidence),
+            epsilons[largest] = previous_rung(epsilons[largest])
+        else:
+            return None
+        return self._proposal(
+            [
+                self._part(place, curve, best, epsilon)
+                for place, ((_, curve, best), epsilon) in enumerate(zip(picked, epsilons, strict=True))
+            ]
         )
 
-    def _proposal(self, parts: Sequence[Part]) -> Proposal:
+    def _metric(self, place: int, curve: _Curve, best: int, epsilon: Fraction) -> Metric:
+        sampled = self.shape.window_days > 0
+        figure, days, name = self.question.figures[place], self.shape.round_days, self.question.name
+        return metric_of(figure, days, name, sampled, curve.settings, epsilon, self.tops[place][best])
+
+    def _part(self, place: int, curve: _Curve, best: int, epsilon: Fraction) -> Part:
         shape, question = self.shape, self.question
-        seconds = shape.round_days * DAY
-        asked = shape.asked if shape.asked < len(parts) else None
-        plan = Plan(
-            question.name, 1, seconds, max(7 * DAY, 3 * seconds), tuple(part.metric for part in parts),
-            answers=Answers(shape.answers.window, asked),
-        )  # fmt: skip
-        return Proposal(question, shape, plan, tuple(parts))
+        figure, metric = question.figures[place], self._metric(place, curve, best, epsilon)
+        count = answering(question, shape)
+        days = shape.round_days if figure.kind == "mean" else 1
+        cut = float(self.ranges[place][best, 1])
+        noise = _half_width(metric, shape, question.per, count, question.confidence)
+        of_round = expected_half_width(metric, count, question.confidence)
+        return Part(figure, metric, (noise + cut) / days, cut / days, of_round)
+
+    def _plan(self, metrics: Sequence[Metric]) -> Plan:
+        seconds = self.shape.round_days * DAY
+        asked = self.shape.asked if self.shape.asked < len(metrics) else None
+        answers = Answers(self.shape.answers.window, asked)
+        grace = max(7 * DAY, 3 * seconds)
+        return Plan(self.question.name, 1, seconds, grace, tuple(metrics), answers=answers)
+
+    def _proposal(self, parts: Sequence[Part]) -> Proposal:
+        return Proposal(self.question, self.shape, self._plan([part.metric for part in parts]), tuple(parts))
+
+
+def _loss_of(part: Part, shape: Shape) -> float:
+    return _loss(part.metric, shape.window_days > 0)
 
 
 def rounded_down(number: float) -> Fraction:
@@ -431,53 +451,34 @@ def proposals(question: Question) -> list[Proposal]:
     least times as wide. Shapes that a first estimate shows to be far from the best are left out.
     """
     drafts = [_Draft(question, shape) for shape in shapes(question)]
-    open_goals = any(figure.half_width is None for figure in question.figures)
-    if not open_goals:
-        losses = {id(draft): draft.loss(1.0) for draft in drafts}
-        enough = [draft for draft in drafts if losses[id(draft)] <= 1.02 * draft.most()]
-        enough.sort(key=lambda draft: _promised(draft, losses[id(draft)]))
-        made = [draft.make(1.0) for draft in _near(enough, [_promised(d, losses[id(d)]) for d in enough])]
-        reached = [proposal for proposal in made if proposal.met and proposal.is_allowed]
+    if all(figure.half_width is not None for figure in question.figures):
+        enough = [(draft.promised(1.0), draft) for draft in drafts if draft.loss(1.0) <= 1.02 * draft.most()]
+        reached = [draft.reaching() for draft in _near(enough)]
+        reached = [proposal for proposal in reached if proposal.met and is_allowed(question, proposal.plan)]
         if reached:
-            return sorted(
-                reached,
-                key=lambda one: (
-                    round(one.loss, 9),
-                    round(one.factor, 9),
-                    one.shape.window_days,
-                    -one.shape.round_days,
-                ),
-            )
-    factors = {id(draft): draft.least_factor() for draft in drafts}
-    drafts = sorted(
-        (draft for draft in drafts if factors[id(draft)] < np.inf), key=lambda draft: factors[id(draft)]
-    )
-    near = _near(drafts, [factors[id(draft)] for draft in drafts])
-    allowed = [draft.within(draft.make(factors[id(draft)])) for draft in near]
-    return sorted(
-        (proposal for proposal in allowed if proposal is not None),
-        key=lambda one: (
-            round(one.factor, 9),
-            round(one.loss, 9),
-            one.shape.window_days,
-            -one.shape.round_days,
-        ),
-    )
+            return sorted(reached, key=lambda one: one.rank(one.loss, one.factor))
+    possible = [(factor, draft) for draft in drafts if (factor := draft.least_factor()) < np.inf]
+    factors = {id(draft): factor for factor, draft in possible}
+    narrow = [draft.narrowest(factors[id(draft)]) for draft in _near(possible)]
+    allowed = [proposal for proposal in narrow if proposal is not None]
+    return sorted(allowed, key=lambda one: one.rank(one.factor, one.loss))
 
 
-def _promised(draft: _Draft, loss: float) -> float:
-    """What the promise is about, of a report's loss."""
-    if draft.question.promise != "year":
-        return loss
-    return loss * draft.shape.answers.windows_touched(-(-365 // draft.shape.round_days))
+def estimate(question: Question) -> tuple[float, float]:
+    """About how much wider than the goals the half-widths have to be, and the least loss that reaches the goals."""
+    drafts = [_Draft(question, shape) for shape in shapes(question)]
+    losses = [draft.promised(1.0) for draft in drafts if draft.loss(1.0) <= draft.most()]
+    return min(draft.least_factor() for draft in drafts), min(losses, default=np.inf)
 
 
-def _near(drafts: list[_Draft], figures: list[float]) -> list[_Draft]:
-    """The drafts near the best one, and the best of each length of windows and rounds."""
-    kept, seen = [], set()
-    for draft, figure in zip(drafts, figures, strict=True):
+def _near(drafts: Sequence[tuple[float, _Draft]]) -> list[_Draft]:
+    """The drafts near the best one, and the best of three other lengths of windows and rounds."""
+    kept: list[_Draft] = []
+    seen: set[tuple[int, int]] = set()
+    ranked = sorted(drafts, key=lambda pair: pair[0])
+    for figure, draft in ranked:
         key = draft.shape.round_days, draft.shape.window_days
-        if figure <= 1.05 * figures[0] or (key not in seen and len(seen) < 4):
+        if figure <= 1.02 * ranked[0][0] or (key not in seen and len(seen) < 4):
             kept.append(draft)
         seen.add(key)
     return kept

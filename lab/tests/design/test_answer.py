@@ -178,7 +178,7 @@ def check(best: Proposal) -> None:
         assert part.half_width == pytest.approx(half_width / days + part.clipping)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_no_better_plan_of_one_metric_is_missed(seed: int) -> None:
     check_single(seed, (7,), is_quick=True)
 
@@ -198,7 +198,7 @@ def check_several(seed: int, tries: int, pers: tuple[int, ...]) -> None:
         return
     best = found[0]
     check(best)
-    for _ in range(tries):
+    for _ in range(tries if question.promise != "constant" else tries // 8):  # those take long
         near = random.choice(found)
         asked = random.randrange(1, len(question.figures) + 1)
         parts = []
@@ -257,9 +257,9 @@ def other_of(near: Proposal, asked: int, parts: list[Any]) -> tuple[float, float
     return loss, max(factors), met
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_better_plan_of_several_metrics_is_missed(seed: int) -> None:
-    check_several(seed, 40, (7,))
+    check_several(seed, 16, (7,))
 
 
 @pytest.mark.soak

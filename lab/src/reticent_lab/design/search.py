@@ -165,8 +165,9 @@ def _variants(figure: Figure, round_days: int, name: str, sampled: bool) -> tupl
                     for epsilon in epsilons
                 )
             )
-        except PlanError:
-            continue  # not for so many buckets, or it needs what a design does not know
+        except PlanError:  # not for so many buckets, or it needs what a design does not know
+            if setting is settings[-1] and not found:
+                raise
     return tuple(found)
 
 

@@ -41,7 +41,7 @@ POOR = 0.05
 """A half-width above this part of the range suggests another design."""
 
 
-@click.group(cls=VerbGroup, short_help="Check, compare, export or certify plans.")
+@click.group(cls=VerbGroup, short_help="Write, check, compare, export or certify plans.")
 def plan() -> None:
     """Write a plan to start from, check one before it ships, compare two versions, export or certify one."""
 

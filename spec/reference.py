@@ -138,6 +138,50 @@ DIVIDED_PLANS = [
 ]
 """One plan in several versions: other numbers of metrics, another order, other parameters."""
 
+SUBSETS = """
+[plan]
+name = "subsets"
+version = 1
+round = "6h"
+
+[answers]
+kind = "sampled"
+window = "7d"
+
+[metrics.command]
+kind = "choice"
+labels = ["build", "test", "run", "format", "a b"]
+epsilon = 1.0
+
+[metrics.hours]
+kind = "histogram"
+max_value = 24
+buckets = 10
+mechanism = "subset"
+epsilon = 1
+
+[metrics.wide]
+kind = "histogram"
+max_value = 40
+buckets = 20
+absent = true
+mechanism = "subset"
+size = 7
+epsilon = 0.5
+
+[metrics.side]
+kind = "histogram"
+edges = [0, 1, 10]
+mechanism = "subset"
+epsilon = "1/3"
+
+[metrics.seconds]
+kind = "mean"
+max_value = 21600
+epsilon = 1.0
+"""
+"""Subset selection, named or not, with sizes given or not, and a mean in the same report."""
+
 KINDS = """
 [plan]
 name = "kinds"
@@ -282,7 +326,43 @@ def draws(secret: bytes, fields: tuple[Any, ...], count: int) -> list[int]:
     return words[:count]
 
 
-def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
+@cache
+def weights(epsilon: Fraction, count: int, size: int) -> tuple[int, int]:
+    """Of subset selection: the largest a, and the least b, that differ by a factor of e^epsilon at most."""
+    digits = Context(prec=90)
+    odds = Fraction(digits.exp(digits.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator))))
+    outside = ceiling(WHOLE / (size * odds + (count - size)))
+    inside = 0
+    for place in reversed(range(64)):
+        if (inside + 2**place) * size + outside * (count - size) <= WHOLE:
+            inside += 2**place
+    return inside, outside
+
+
+@cache
+def best_size(epsilon: Fraction, count: int) -> int:
+    """The size with the least variance of an empty bucket's share; the smaller of two."""
+    best, least = 0, Fraction(0)
+    for size in range(1, count):
+        inside, outside = weights(epsilon, count, size)
+        rest = WHOLE - size * inside - (count - size) * outside
+        # Every set has `size` members, so those beside the own one are shared by the other buckets.
+        own = size * inside + Fraction(rest * size, count)
+        other = (size * WHOLE - own) / (count - 1)
+        variance = other * (WHOLE - other) / (own - other) ** 2
+        if not best or variance < least:
+            best, least = size, variance
+    return best
+
+
+def best_mechanism(count: int, sampled: bool) -> str:
+    """What answers where a plan does not say."""
+    if sampled:
+        return "subset"
+    return "hadamard-bit" if count < 256 else "d-bit-flip"
+
+
+def shape(plan: str, name: str, table: dict[str, Any], sampled: bool = False) -> dict[str, Any]:
     """The integers and rationals behind one metric table."""
     epsilon = number(table["epsilon"])
     flip = ceiling(number(table.get("flip", 0)) * WHOLE)
@@ -307,7 +387,16 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
             number(table["max_value"]) * place / table["buckets"] for place in range(table["buckets"] + 1)
         ]
     texts = [str(edge) for edge in edges]
-    if table["mechanism"] == "hadamard-bit":
+    count = len(edges) - 1 + has_absent(table)
+    mechanism = table.get("mechanism") or best_mechanism(count, sampled)
+    if mechanism == "subset":
+        size = table.get("size") or best_size(epsilon, count)
+        inside, outside = weights(epsilon, count, size)
+        return {
+            "bits": count, "flip": 0, "edges": edges, "size": size, "inside": inside, "outside": outside,
+            "parameters": ["subset", str(inside), str(outside), texts, size],
+        }  # fmt: skip
+    if mechanism == "hadamard-bit":
         low = threshold(epsilon)
         return {
             "bits": 1,
@@ -316,8 +405,8 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
             "edges": edges,
             "parameters": ["hadamard-bit", str(low), texts],
         }
-    if table["mechanism"] != "d-bit-flip":
-        raise ValueError(table["mechanism"])
+    if mechanism != "d-bit-flip":
+        raise ValueError(mechanism)
     width, variant = table.get("bits", 1), table.get("variant", "tight")
     low = threshold(epsilon if variant == "tight" and width == 1 else epsilon / 2)
     parameters = ["d-bit-flip", variant, str(low), texts, width, f"{plan}/{name}"]
@@ -330,7 +419,7 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
 def digest_input(plan: str, name: str, toml: dict[str, Any]) -> list[Any]:
     """The parameters of a metric; with those of its group, where it has one."""
     table = toml["metrics"][name]
-    parameters: list[Any] = shape(plan, name, table)["parameters"]
+    parameters: list[Any] = shape(plan, name, table, is_sampled(toml))["parameters"]
     if table["kind"] == "choice":
         return [parameters, "choice", table["labels"], table.get("pick", "last")]
     if table.get("absent", False):
@@ -353,10 +442,14 @@ def has_absent(table: dict[str, Any]) -> bool:
     return table["kind"] == "choice" or bool(table.get("absent", False))
 
 
+def is_sampled(toml: dict[str, Any]) -> bool:
+    return bool(toml.get("answers", {}).get("kind") == "sampled")
+
+
 def uses_cohort(toml: dict[str, Any]) -> bool:
     """Whether a metric of a plan asks different devices about different buckets."""
     for name, table in toml["metrics"].items():
-        metric = shape(toml["plan"]["name"], name, table)
+        metric = shape(toml["plan"]["name"], name, table, is_sampled(toml))
         if "edges" in metric and metric["bits"] < len(metric["edges"]) - 1 + has_absent(table):
             return True
     return False
@@ -471,11 +564,20 @@ def sampled_answer(text: str, secret: bytes, epoch: int, window_number: int, val
     cohort = sampled_draws(secret, (plan, start, "", b"", epoch, "cohort", 0), 1)[0] >> 56
     classes, bits = {}, ""
     for place, (name, table) in enumerate(toml["metrics"].items()):
-        metric = shape(plan, name, table)
+        metric = shape(plan, name, table, True)
         if place not in asked:
             bits += "0" * metric["bits"]
             continue
         digest = digest_of(digest_input(plan, name, toml))
+        if "size" in metric:
+            value = exact[name]
+            chosen = len(metric["edges"]) - 1 if value is None else bucket(metric["edges"], value)
+            base = sampled_draws(secret, (plan, start, name, digest, epoch, "base", 0), metric["bits"])
+            draw = sampled_draws(secret, (plan, start, name, digest, epoch, "memo", chosen), 1)[0]
+            members = shifted(metric, base, draw, chosen)
+            classes[name] = chosen
+            bits += "".join("1" if label in members else "0" for label in range(len(base)))
+            continue
         alpha = sampled_draws(secret, (plan, start, name, digest, epoch, "alpha", 0), 1)[0]
         classes[name], limits = choose(metric, exact[name], alpha, cohort, has_absent(table))
         memo = sampled_draws(
@@ -490,6 +592,22 @@ def sampled_answer(text: str, secret: bytes, epoch: int, window_number: int, val
         "delay": str(delay), "classes": classes, "asked": padded(bitmap).hex() if count < len(names) else "",
         "id": hash_output(secret, sampled_input(*identity))[:16].hex(), "bits": padded(bits).hex(),
     }  # fmt: skip
+
+
+def shifted(metric: dict[str, Any], base: list[int], draw: int, chosen: int) -> set[int]:
+    """The set that subset selection answers: walk through the weights until the draw is used up."""
+    count, size = len(base), metric["size"]
+    smallest = sorted(zip(base, range(count), strict=True))[:size]
+    members = {label for _, label in smallest}
+    order = sorted(members) + [label for label in range(count) if label not in members]
+    shift = 0
+    for label in order:
+        weight = metric["inside"] if label in members else metric["outside"]
+        if draw < weight:
+            shift = chosen - label
+            break
+        draw -= weight
+    return {(label + shift) % count for label in members}
 
 
 def padded(bits: str) -> bytes:
@@ -562,6 +680,53 @@ def divided(secrets: list[bytes], histories: list[dict[str, str]]) -> list[dict[
                 devices.append({"secret": secret.hex(), "epoch": epoch, "reports": reports})
         plans.append({"plan": text, "segment": segment, "devices": devices})
     return plans
+
+
+def subsets(secrets: list[bytes]) -> dict[str, Any]:
+    """Sampled histograms and choices by subset selection; and its weights, sizes and sets by themselves."""
+    histories = [
+        {},
+        {"command": "build", "hours": "0", "wide": "0", "side": "0"},
+        {"command": "a b", "hours": "24", "wide": "40", "side": "10", "seconds": "21600"},
+        {"command": "run", "hours": "47/10", "wide": "7", "side": "1", "seconds": "100"},
+    ]
+    devices = []
+    for secret in secrets:
+        for epoch in (0, 1):
+            reports = []
+            for place, values in enumerate(histories * 2):
+                report = sampled_answer(SUBSETS, secret, epoch, 2910 + place, values)
+                reports.append(report | sampled_bytes(SUBSETS, report, {}, b""))
+            devices.append({"secret": secret.hex(), "epoch": epoch, "reports": reports})
+    numbers = []
+    for epsilon in ("1/1000", "1/3", "1", "2", "5", "20"):
+        for count in (2, 4, 10, 21, 32, 256):
+            size = best_size(Fraction(epsilon), count)
+            inside, outside = weights(Fraction(epsilon), count, size)
+            numbers.append({
+                "epsilon": epsilon, "buckets": count, "size": size, "inside": str(inside), "outside": str(outside),
+            })  # fmt: skip
+    sets = []
+    for count, size, chosen in ((10, 2, 4), (4, 1, 3), (6, 3, 0), (21, 5, 20)):
+        inside, outside = weights(Fraction(1), count, size)
+        metric = {"size": size, "inside": inside, "outside": outside}
+        base = [label * 5 % count for label in range(count)]
+        used = size * inside + (count - size) * outside
+        for draw in sorted(
+            {0, inside - 1, inside, size * inside - 1, size * inside, 2**63, used - 1, WHOLE - 1}
+        ):
+            members = sorted(shifted(metric, base, draw, chosen))
+            sets.append({
+                "epsilon": "1", "size": size, "base": [str(word) for word in base], "class": chosen,
+                "draw": str(draw), "members": members,
+            })  # fmt: skip
+    toml = tomllib.loads(SUBSETS, parse_float=Decimal)
+    digests = [
+        {"metric": name, "parameters": digest_input("subsets", name, toml),
+         "digest": digest_of(digest_input("subsets", name, toml)).hex()}
+        for name in toml["metrics"]
+    ]  # fmt: skip
+    return {"plan": SUBSETS, "digests": digests, "numbers": numbers, "sets": sets, "devices": devices}
 
 
 def kinds(secrets: list[bytes]) -> dict[str, Any]:
@@ -694,6 +859,7 @@ def write() -> dict[str, Any]:
         "devices": devices,
         "sampled": sampled(secrets, histories),
         "divided": divided(secrets, histories),
+        "subsets": subsets(secrets),
         "kinds": kinds(secrets),
     }  # fmt: skip
 

@@ -84,9 +84,13 @@ FLIPS: Data = {
     "kind": "histogram", "epsilon": 1, "edges": [0, 1, 2, 3], "mechanism": "d-bit-flip", "bits": 2
 }  # fmt: skip
 CHOICE: Data = {"kind": "choice", "epsilon": 1, "labels": ["build", "test"], "mechanism": "d-bit-flip"}
+SUBSET: Data = {
+    "kind": "histogram", "epsilon": 1, "max_value": 60, "buckets": 8, "mechanism": "subset", "size": 2
+}  # fmt: skip
 METRICS = {
     "mean": MEAN, "grid": GRID, "flag": FLAG, "hadamard": HADAMARD, "flips": FLIPS, "choice": CHOICE
 }  # fmt: skip
+
 BASE: Data = {
     "min_reports": 100,
     "plan": {
@@ -116,6 +120,7 @@ def changed(path: str, value: object, base: Data = BASE) -> Data:
 
 
 REMEMBERED = changed("answers", {})
+SAMPLED = changed("metrics.subset", SUBSET)
 LEAST: Data = {
     "plan": {"name": "p", "version": 1, "round": "6h"},
     "metrics": METRICS,
@@ -260,6 +265,11 @@ TAKEN: list[tuple[str, object]] = [
     ("metrics.choice.labels", ["other", "x"]),
     ("metrics.choice.pick", "first"),
     ("metrics.choice.mechanism", "hadamard-bit"),
+    ("metrics.choice.mechanism", GONE),
+    ("metrics.hadamard.mechanism", GONE),
+    ("metrics.subset.mechanism", GONE),
+    ("metrics.subset.size", GONE),
+    ("metrics.subset", {**SUBSET, "buckets": 256, "size": 255}),
     ("metrics", many_metrics(1000)),
     ("groups", {}),
     ("groups.both.max_total", "1/3"),
@@ -361,7 +371,6 @@ REFUSED: list[tuple[str, object]] = [
     ("metrics.grid.grid", "0, 60"),
     ("metrics.flag.max_value", 1),
     ("metrics.flag.mechanism", "one-bit-mean"),
-    ("metrics.hadamard.mechanism", GONE),
     ("metrics.hadamard.mechanism", "rappor"),
     ("metrics.hadamard.max_value", GONE),
     ("metrics.hadamard.buckets", GONE),
@@ -398,7 +407,12 @@ REFUSED: list[tuple[str, object]] = [
     ("metrics.choice.labels", ["a", 3]),
     ("metrics.choice.labels", "build"),
     ("metrics.choice.pick", "any"),
-    ("metrics.choice.mechanism", GONE),
+    ("metrics.subset.bits", 1),
+    ("metrics.subset.variant", "tight"),
+    ("metrics.subset.size", 0),
+    ("metrics.subset.size", 256),
+    ("metrics.hadamard.size", 2),
+    ("metrics.flips.size", 2),
     ("metrics.choice.max_value", 2),
     ("metrics.choice.absent", True),
     ("metrics.choice", {**CHOICE, "mechanism": "hadamard-bit", "bits": 1}),
@@ -441,21 +455,27 @@ def shown(item: object) -> str:
 
 
 def test_the_plan_that_is_changed_is_a_plan() -> None:
-    for data in (BASE, REMEMBERED, LEAST):
+    for data in (BASE, REMEMBERED, SAMPLED, LEAST):
         assert problems(text_of(data)) == []
         assert in_schema(text_of(data))
 
 
 @pytest.mark.parametrize(("path", "value"), TAKEN, ids=shown)
 def test_both_take_it(path: str, value: object) -> None:
-    text = text_of(changed(path, value))
+    text = text_of(changed(path, value, SAMPLED if "subset" in path else BASE))
     assert problems(text) == []
     assert in_schema(text)
 
 
 @pytest.mark.parametrize(("path", "value"), REFUSED, ids=shown)
 def test_both_refuse_it(path: str, value: object) -> None:
-    text = text_of(changed(path, value))
+    text = text_of(changed(path, value, SAMPLED if "subset" in path else BASE))
+    assert problems(text)
+    assert not in_schema(text)
+
+
+def test_both_refuse_subset_selection_of_remembered_answers() -> None:
+    text = text_of(changed("metrics.subset", SUBSET, REMEMBERED))
     assert problems(text)
     assert not in_schema(text)
 
@@ -524,7 +544,7 @@ def named(differences: dict[str, list[tuple[str, object]]]) -> list[Any]:
 
 @pytest.mark.parametrize(("path", "value"), named(ONLY_READ))
 def test_what_only_the_reader_refuses(path: str, value: object) -> None:
-    text = text_of(changed(path, value))
+    text = text_of(changed(path, value, SAMPLED if "subset" in path else BASE))
     assert problems(text)
     assert in_schema(text)
 
@@ -578,7 +598,8 @@ KEYS: dict[str, st.SearchStrategy[Any]] = {
     "absent": st.booleans() | amounts,
     "labels": lists,
     "pick": st.sampled_from(["first", "last", "any"]),
-    "mechanism": st.sampled_from(["hadamard-bit", "d-bit-flip", "one-bit-mean"]),
+    "mechanism": st.sampled_from(["hadamard-bit", "d-bit-flip", "one-bit-mean", "subset"]),
+    "size": st.integers(0, 260) | amounts,
     "bits": st.integers(0, 260) | amounts,
     "variant": st.sampled_from(["tight", "paper", "x"]),
     "unit": words,
@@ -600,7 +621,7 @@ KEYS: dict[str, st.SearchStrategy[Any]] = {
 @st.composite
 def nearly_plans(draw: st.DrawFn) -> str:
     """A plan after up to three changes of any key of any table."""
-    data = deepcopy(draw(st.sampled_from([BASE, REMEMBERED])))
+    data = deepcopy(draw(st.sampled_from([BASE, REMEMBERED, SAMPLED])))
     tables = [data, data["plan"], data["answers"], data["groups"]["both"], data["segments"]]
     tables += list(data["metrics"].values()) * 2
     for _ in range(draw(st.integers(0, 3))):
@@ -633,5 +654,10 @@ def test_the_plans_of_the_repository_fit(path: Path) -> None:
 
 
 def test_the_plans_of_the_vectors_fit() -> None:
-    plans = [VECTORS["plan"], VECTORS["kinds"]["plan"], *(each["plan"] for each in VECTORS["sampled"])]
+    plans = [
+        VECTORS["plan"],
+        VECTORS["kinds"]["plan"],
+        VECTORS["subsets"]["plan"],
+        *(each["plan"] for each in VECTORS["sampled"]),
+    ]
     assert all(map(agree, plans))

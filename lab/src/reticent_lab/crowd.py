@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import COHORTS, SCALE, Mechanism
+from reticent.mechanisms import COHORTS, SCALE, Flip, Mechanism, SubsetSelection
 from reticent.plan import Metric, Plan
 from reticent_collector.counts import Counts, counts_from_rows
 from reticent_lab.fleet import Population, Recorded
@@ -329,7 +329,7 @@ def in_range(plan: Plan, values: Table) -> dict[str, NDArray[Any]]:
 # The law of one metric
 
 
-def law_of(metric: Metric) -> GridLaw | BucketLaw:
+def law_of(metric: Metric) -> GridLaw | BucketLaw | SubsetLaw:
     """
     What a metric's answers depend on; values are [individuals, rounds], as a device takes them.
 
@@ -338,6 +338,8 @@ def law_of(metric: Metric) -> GridLaw | BucketLaw:
         classes(inside, generator)                  the remembered answers of one device per individual
         truth(inside, copies)                       what estimates aim at, times the devices: [rounds, intervals]
     """
+    if isinstance(metric.mechanism, SubsetSelection):
+        return SubsetLaw(metric, metric.mechanism)
     return GridLaw(metric) if metric.mechanism.grid is not None else BucketLaw(metric)
 
 
@@ -451,14 +453,12 @@ def _summed(places: NDArray[np.intp], numbers: Numbers, size: int) -> Numbers:
     return np.bincount(places, numbers, size).astype(np.int64)
 
 
-class BucketLaw:
-    """A histogram: the cohort says what the bits are about, and each class of buckets has a memo."""
+class _Bucketed:
+    """Values that go to buckets."""
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
         self.edges = np.array([float(edge) for edge in metric.mechanism.points])
-        self.cohorts = _cohorts(metric.mechanism)
-        self.shares = np.array([kind.cohorts / COHORTS for kind in self.cohorts])  # of devices, in each kind
 
     def buckets(self, inside: Floats) -> NDArray[np.intp]:
         """The bucket of each value."""
@@ -466,6 +466,31 @@ class BucketLaw:
         if self.metric.absent:
             buckets[inside < 0] = self.metric.mechanism.intervals - 1
         return buckets
+
+    def devices(self, inside: Floats, answering: Numbers) -> Numbers:
+        """How many of the devices that answer are in each bucket: int64[rounds, buckets]."""
+        rounds = inside.shape[1]
+        size = self.metric.mechanism.intervals
+        places = self.buckets(inside) + size * np.arange(rounds)
+        return _summed(places.ravel(), answering.ravel(), rounds * size).reshape(rounds, size)
+
+    def truth(self, inside: Floats, copies: Numbers) -> Floats:
+        """The number of devices per bucket."""
+        rounds = inside.shape[1]
+        size = self.metric.mechanism.intervals
+        places = self.buckets(inside) + size * np.arange(rounds)
+        weights = np.repeat(copies, rounds)
+        devices = np.bincount(places.ravel(), weights, rounds * size)
+        return devices.astype(np.float64).reshape(rounds, size)
+
+
+class BucketLaw(_Bucketed):
+    """A histogram: the cohort says what the bits are about, and each class of buckets has a memo."""
+
+    def __init__(self, metric: Metric) -> None:
+        super().__init__(metric)
+        self.cohorts = _cohorts(metric.mechanism)
+        self.shares = np.array([kind.cohorts / COHORTS for kind in self.cohorts])  # of devices, in each kind
 
     def histories(self, inside: Floats, copies: Numbers) -> Histories:
         """Individuals with remembered answers, whose devices are split by cohort."""
@@ -494,9 +519,7 @@ class BucketLaw:
     def fresh(self, inside: Floats, answering: Numbers, generator: np.random.Generator) -> Numbers:
         """One answer per device: cohort and memo are drawn for it alone, so devices of a bucket are alike."""
         rounds = inside.shape[1]
-        size = self.metric.mechanism.intervals
-        places = self.buckets(inside) + size * np.arange(rounds)
-        devices = _summed(places.ravel(), answering.ravel(), rounds * size).reshape(rounds, size)
+        devices = self.devices(inside, answering)
         split = generator.multinomial(devices, self.shares)
         tallies = np.zeros((2, rounds, self.metric.mechanism.row_count), dtype=np.int64)
         for number, kind in enumerate(self.cohorts):
@@ -512,14 +535,49 @@ class BucketLaw:
         own = generator.choice(len(table), len(inside), p=self.shares)
         return np.asarray(table[own[:, None], self.buckets(inside)])
 
-    def truth(self, inside: Floats, copies: Numbers) -> Floats:
-        """The number of devices per bucket."""
-        rounds = inside.shape[1]
-        size = self.metric.mechanism.intervals
-        places = self.buckets(inside) + size * np.arange(rounds)
-        weights = np.repeat(copies, rounds)
-        devices = np.bincount(places.ravel(), weights, rounds * size)
-        return devices.astype(np.float64).reshape(rounds, size)
+
+class SubsetLaw(_Bucketed):
+    """Subset selection: a set of buckets that has the device's own with one chance, and of the others any alike."""
+
+    def __init__(self, metric: Metric, mechanism: SubsetSelection) -> None:
+        super().__init__(metric)
+        self.mechanism = mechanism
+
+    def histories(self, inside: Floats, copies: Numbers) -> Histories:
+        """Its answers are never remembered: raises `ParameterError`."""
+        raise ParameterError("answers", "sampled answers", "remembered", self.mechanism.title)
+
+    def classes(self, inside: Floats, generator: np.random.Generator) -> NDArray[Any]:
+        """The bucket of each value."""
+        return self.buckets(inside)
+
+    def fresh(self, inside: Floats, answering: Numbers, generator: np.random.Generator) -> Numbers:
+        """
+        One answer per device.
+
+        A set has the own bucket with a chance of `high`. Of the others it is uniform: with r members left when s
+        buckets are left, the next one is a member with probability r/s, so how many sets take it is a binomial for
+        every r.
+        """
+        count, size = self.mechanism.bits, self.mechanism.size
+        devices = self.devices(inside, answering)
+        own = generator.binomial(devices, float(self.mechanism.channel(Flip(0)).high))
+        left = np.zeros((size + 1, *devices.shape), dtype=np.int64)  # sets by the members that are left
+        left[size - 1] += own
+        left[size] += devices - own
+        ones = own.copy()
+        members = np.arange(size + 1)[:, None, None]
+        for bucket in range(count):
+            # Of the other buckets, so many come from here on: one less where the own one is still to come.
+            others = count - bucket - (np.arange(count) >= bucket)
+            chance = np.minimum(members / np.maximum(others, 1), 1.0)
+            chance[:, :, bucket] = 0.0
+            taking = generator.binomial(left, chance)
+            ones[:, bucket] += taking.sum(axis=(0, 2))
+            left -= taking
+            left[:-1] += taking[1:]
+        reports = np.repeat(devices.sum(axis=1)[:, None], count, axis=1)
+        return np.stack([reports, ones])
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,8 +74,8 @@ def expectation_maximisation(
     log-likelihood is concave; N (max_u g_u - 1) bounds what is left to gain, and the iteration stops when
     that is below `gap` nats. Steps are short where bits are noisy, so g is raised to a power that grows as
     long as the likelihood does, and falls back to 1 when it does not. For the Hadamard bit this is the
-    likelihood of what was received. For dBitFlip the d bits of a report are taken as if from d devices (a
-    composite likelihood): still consistent.
+    likelihood of what was received. For dBitFlip and subset selection the bits of a report are taken as if
+    from as many devices (a composite likelihood): still consistent.
 
     With `smoothing` = b > 0 every step also averages neighbours ("EMS"), for ordered buckets whose shares
     change slowly: each keeps 1 - 2w and gives w to either side. One step brings the shares only a part ρ of
@@ -90,7 +90,7 @@ def expectation_maximisation(
     if smoothing and any(metric.bucket_labels):
         raise ParameterError("smoothing", "0, since buckets with a name have no neighbours", smoothing)
     mechanism = metric.mechanism
-    one = np.asarray(metric.flip.channel(mechanism.response).share(mechanism.yes()), dtype=np.float64)
+    one = mechanism.row_chances(metric.flip)
     zero = 1 - one  # [row, bucket]: the chance of a 0 in the row from a device in the bucket
     ones = np.array(counts.ones, dtype=np.float64)
     zeros = np.array(counts.reports, dtype=np.float64) - ones

@@ -50,7 +50,6 @@ def _metric(metric: Metric) -> dict[str, object]:
         "description": metric.description,
         "mechanism": mechanism.name,
         "bits": mechanism.bits,
-        "low": str(mechanism.response.low),
         "flip": str(metric.flip.threshold),
         "digest": metric.digest.hex(),
         **mechanism.exported,

@@ -45,6 +45,8 @@ def answer(
         remembered bit = [memo draw < threshold of the class],
         sent bit       = remembered bit ⊕ [flip draw < γ·2⁶⁴].
 
+    Subset selection has one memo draw, and a draw per bucket that no value enters (`SubsetSelection.answer`).
+
     Raises `ValueError` where answers are sampled and the draws are not those of the round's window, or pick
     another round.
     """
@@ -66,9 +68,10 @@ def answer(
         mechanism, turned = metric.mechanism, metric.flip.threshold
         memo_class = mechanism.memo_class(clean[metric.name], draws.alpha(metric), cohort)
         memo = draws.memo(metric, memo_class)
+        base = draws.base(metric) if mechanism.base_draws else ()
         flips = None if sampled else draws.flips(metric, round_number)
-        for place, threshold in enumerate(mechanism.thresholds(memo_class, cohort)):
-            bits.append((memo[place] < threshold) ^ (flips is not None and flips[place] < turned))
+        for place, bit in enumerate(mechanism.answer(memo_class, cohort, memo, base)):
+            bits.append(bit ^ (flips is not None and flips[place] < turned))
         visited[metric.name] = memo_class
     report = Report(
         plan=plan.name,

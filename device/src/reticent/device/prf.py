@@ -66,7 +66,10 @@ class Draws(Protocol):
         """Where this device rounds up instead of down."""
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
-        """One draw per answer bit of the remembered answer of a class."""
+        """The draws of the remembered answer of a class, one per answer bit in most mechanisms."""
+
+    def base(self, metric: Metric) -> Sequence[int]:
+        """The draws that the answers of all classes share, where a mechanism has any."""
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         """One draw per answer bit, fresh in each round."""
@@ -108,9 +111,9 @@ def encode(*fields: bytes) -> bytes:
     return b"".join([len(field).to_bytes(4, "big") + field for field in fields])
 
 
-_ALPHA, _MEMO, _FLIP, _COHORT, _ID, _DELAY, _ROUND, _METRICS = (
+_ALPHA, _MEMO, _BASE, _FLIP, _COHORT, _ID, _DELAY, _ROUND, _METRICS = (
     encode(purpose)
-    for purpose in (b"alpha", b"memo", b"flip", b"cohort", b"id", b"delay", b"round", b"metrics")
+    for purpose in (b"alpha", b"memo", b"base", b"flip", b"cohort", b"id", b"delay", b"round", b"metrics")
 )
 
 
@@ -175,7 +178,11 @@ class SecretDraws:
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         """Purpose "memo", index the class."""
-        return _words(self._prepared(metric)[1], _MEMO, memo_class, metric.mechanism.bits)
+        return _words(self._prepared(metric)[1], _MEMO, memo_class, metric.mechanism.memo_draws)
+
+    def base(self, metric: Metric) -> Sequence[int]:
+        """Purpose "base", index 0."""
+        return _words(self._prepared(metric)[1], _BASE, 0, metric.mechanism.base_draws)
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         """Purpose "flip", index the round."""

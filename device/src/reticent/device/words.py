@@ -55,7 +55,7 @@ def bit_meanings(metric: Metric, cohort: int, *, flips: bool = True) -> list[str
     flip = metric.flip.probability if flips else Fraction(0)
 
     def shares(memo_class: int) -> list[float]:
-        ones = (Fraction(one, 2**64) for one in mechanism.thresholds(memo_class, cohort))
+        ones = mechanism.chances(memo_class, cohort)
         return [float(one * (1 - flip) + (1 - one) * flip) for one in ones]
 
     if mechanism.buckets is None:

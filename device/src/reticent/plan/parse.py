@@ -60,7 +60,8 @@ def fields_of(content: Mapping[str, object]) -> dict[str, Any]:
     fields = _head(root.table("plan"))
     fields["min_reports"] = least
     tables = root.table("metrics").tables()
-    metrics = [_metric(fields["name"], key, table) for key, table in tables]
+    sampled = root.table("answers").get("kind") == "sampled"
+    metrics = [_metric(fields["name"], key, table, sampled) for key, table in tables]
     if not metrics:
         root.problem("metrics", "missing", "expected at least one [metrics.NAME] table.")
     if len(metrics) > MAX_METRICS:
@@ -109,7 +110,7 @@ _KINDS = {"mean": "mean", "histogram": "histogram", "choice": "histogram", "flag
 """Each kind of a metric, and the kind of mechanism that answers it."""
 
 
-def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
+def _metric(plan: str, name: str, table: TomlTable, sampled: bool) -> Metric | None:
     _check_name(table, name)
     table.require("kind", " or ".join(f'"{kind}"' for kind in _KINDS))
     kind = table.choice("kind", list(_KINDS))
@@ -140,7 +141,8 @@ def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
     scale: Grid | Buckets | None = None
     with table.noting():
         scale = Buckets(range(len(labels) + 1), absent=True) if labels else _scale(table, kind)
-    mechanism = _mechanism(table, _KINDS[kind], epsilon, scale, f"{plan}/{name}")
+    asked = _asked_mechanism(table, _KINDS[kind], scale, sampled)
+    mechanism = _mechanism(table, asked, epsilon, scale, f"{plan}/{name}") if asked else None
     table.finish()
     if mechanism is None or pick is None:
         return None
@@ -157,24 +159,45 @@ def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
     )
 
 
-def _mechanism(
-    table: TomlTable, kind: str, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
-) -> Mechanism | None:
-    """The mechanism that a metric names, or the only one of its kind; None after a problem was noted."""
+def _asked_mechanism(
+    table: TomlTable, kind: str, scale: Grid | Buckets | None, sampled: bool
+) -> type[Mechanism] | None:
+    """
+    The mechanism that a metric names, or the best there is; None after a problem was noted.
+
+    The best has the least variance, for shares of buckets that few devices are in.
+    """
     known = {mechanism.name: mechanism for mechanism in MECHANISMS.values() if mechanism.kind == kind}
-    asked: str | None = next(iter(known))
-    if len(known) > 1:  # otherwise its name may be left out
-        table.require("mechanism", " or ".join(f'"{name}"' for name in known))
-        asked = table.choice("mechanism", list(known))
-    if asked is None:
+    best = next(iter(known))
+    if isinstance(scale, Buckets):
+        best = "subset" if sampled else "hadamard-bit" if len(scale) < COHORTS else "d-bit-flip"
+    name = table.choice("mechanism", list(known), best) if len(known) > 1 else best
+    if name is None:
+        return None
+    asked = known[name]
+    if asked.sampled_only and not sampled:
+        for key in asked.keys:
+            table.get(key)
+        hint = f'set kind = "sampled" in [answers], or take mechanism = "{best}"'
+        table.problem("mechanism", "conflict", f"{name} is for sampled answers.", hint)
         return None
     for other in known.values():
         for key in other.keys:
-            if key in table and key not in known[asked].keys:
+            if key in table and key not in asked.keys:
                 table.get(key)
-                table.problem(key, "conflict", f"belongs to {other.name}, not to {asked}.", "remove it")
+                table.problem(key, "conflict", f"belongs to {other.name}, not to {name}.", "remove it")
+    return asked
+
+
+def _mechanism(
+    table: TomlTable,
+    asked: type[Mechanism],
+    epsilon: Fraction | None,
+    scale: Grid | Buckets | None,
+    label: str,
+) -> Mechanism | None:
     with table.noting():
-        return known[asked].from_table(table, epsilon, scale, label)
+        return asked.from_table(table, epsilon, scale, label)
     return None
 
 

@@ -15,8 +15,8 @@ from functools import lru_cache
 from itertools import pairwise, product
 
 from reticent.device import SecretDraws, answer, in_range
-from reticent.mechanisms import COHORTS, SCALE, Mechanism
-from reticent.plan import Answers, Plan
+from reticent.mechanisms import COHORTS, SCALE, Buckets, Mechanism, SubsetSelection
+from reticent.plan import Answers, Metric, Plan
 from reticent.plan.card import privacy_card
 from reticent.privacy import compose
 from reticent.reports import to_json
@@ -78,7 +78,7 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[A
         results.append(enumerated(metric.name, ONE_WINDOW, metric.mechanism.epsilon, window, pairs))
         if metric.name not in grouped:
             parts.append([Decimal(0), window.logarithm])
-        few = (metric, plan.metrics[place - 1]) if plan.asked_bytes else (metric,)
+        few = tuple(map(_small, (metric, plan.metrics[place - 1]) if plan.asked_bytes else (metric,)))
         copy = replace(plan, version=1, metrics=few, groups=(), segments=(), expires=None)
         worst, count, independent = _two_windows(copy)
         claim = compose([card.metrics[metric.name].round] * 2)
@@ -110,6 +110,13 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[A
         over = f"the worst set of {plan.asked} metrics, in {windows} windows"
         results.append(enumerated("whole plan", what, claim, total([largest] * windows), over))
     return results, checks
+
+
+def _small(metric: Metric) -> Metric:
+    """A metric as it is, or subset selection at its epsilon with three buckets, of which all answers can be tried."""
+    if not isinstance(metric.mechanism, SubsetSelection):
+        return metric
+    return Metric(metric.name, SubsetSelection(metric.mechanism.epsilon, Buckets(range(4))))
 
 
 @lru_cache(maxsize=256)
@@ -297,8 +304,12 @@ def _outputs_of(
             (mechanism.memo_class(value, alpha, cohort), cohort)
             for value, alpha, cohort in product(values, (0, SCALE - 1), cohorts)
         }
-        cuts = {cut for pair in classes for cut in mechanism.thresholds(*pair)}
-        known[metric.name, "memo"] = _parts(cuts, min(mechanism.bits, 2))
+        cuts = {cut for pair in classes for cut in mechanism.cuts(*pair)}
+        known[metric.name, "memo"] = _parts(cuts, min(mechanism.memo_draws, 2))
+        known[metric.name, "base"] = [
+            (1, b"".join(place.to_bytes(8, "big") for place in order))
+            for order in (range(8), range(8, 0, -1))
+        ]
 
     def outputs(fields: list[bytes]) -> Outputs:
         name = fields[0].decode()

@@ -82,6 +82,10 @@ class Places:
         """Where the draw of one bit of a remembered answer is."""
         return self._words(metric.name.encode(), metric.digest, b"memo", memo_class, bit)[0]
 
+    def base(self, metric: Metric, number: int) -> int:
+        """Where one of the draws is that the answers of all classes share."""
+        return self._words(metric.name.encode(), metric.digest, b"base", 0, number)[0]
+
     def flip(self, metric: Metric, round_number: int, bit: int) -> int:
         """Where the draw of one bit's flip in a round is."""
         return self._words(metric.name.encode(), metric.digest, b"flip", round_number, bit)[0]
@@ -148,8 +152,14 @@ class HashDraws:
         return self._at(self._places.alpha(metric))
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
-        """One draw per answer bit of the remembered answer of a class."""
-        return [self._at(self._places.memo(metric, memo_class, bit)) for bit in range(metric.bits)]
+        """The draws of the remembered answer of a class."""
+        draws = range(metric.mechanism.memo_draws)
+        return [self._at(self._places.memo(metric, memo_class, bit)) for bit in draws]
+
+    def base(self, metric: Metric) -> Sequence[int]:
+        """The draws that the answers of all classes share."""
+        draws = range(metric.mechanism.base_draws)
+        return [self._at(self._places.base(metric, number)) for number in draws]
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         """One draw per answer bit, fresh in each round."""

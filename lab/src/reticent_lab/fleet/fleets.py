@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from reticent.device import SecretDraws, answer
 from reticent.errors import ParameterError
+from reticent.mechanisms import SubsetSelection
 from reticent.plan import Metric, Plan, Window
 from reticent.reports import MAX_ROUND, Report, from_packed, record_width, to_packed
 from reticent_collector.counts import Counts, Slice, count_arrays
 from reticent_lab.fleet.draws import FleetDraws, Places, blocks, each_block
-from reticent_lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Part, Ratios, Whole, high_word
+from reticent_lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Part, Ratios, Subsets, Whole, high_word
 
 _BLOCK = 1 << 15  # Devices at a time: their words fit the second-level cache
 _REPORTS = 1 << 14
@@ -82,10 +83,12 @@ class _Chance:
             by_grid = metric.mechanism.grid is not None
             of_metric = Cells(metric, self.draws) if by_grid else BucketClasses(metric, self.cohorts)
             self.classes[metric.name] = of_metric
-        self.memos = {
-            metric.name: Memo(metric, self.draws, self.cohorts, keep=window is None)
-            for metric in plan.metrics
-        }
+        self.memos: dict[str, Memo | Subsets] = {}
+        for metric in plan.metrics:
+            if isinstance(metric.mechanism, SubsetSelection):
+                self.memos[metric.name] = Subsets(metric, self.draws, metric.mechanism)
+            else:
+                self.memos[metric.name] = Memo(metric, self.draws, self.cohorts, keep=window is None)
 
     def picked(self, window: Window) -> NDArray[Any]:
         """The round of the window that each device picks, counted from the window's first: drawn once, and kept."""

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import COHORTS
+from reticent.mechanisms import COHORTS, SCALE, SubsetSelection
 from reticent.plan import Group, Metric, Plan
 from reticent_lab.fleet.draws import FleetDraws, Words, blocks, each_block
 
@@ -286,3 +286,31 @@ class Memo:
             slots *= self._classes
             slots += classes
         return np.take(self._table[bit], slots, mode="clip")
+
+
+class Subsets:
+    """What each device answers for each bucket under subset selection: its base set, shifted."""
+
+    def __init__(self, metric: Metric, draws: FleetDraws, mechanism: SubsetSelection) -> None:
+        self._draws, self._mechanism = draws, mechanism
+        count = mechanism.bits
+        self._memo = np.array([draws.places.memo(metric, bucket, 0) for bucket in range(count)], np.uint64)
+        self._base = [draws.places.base(metric, bucket) for bucket in range(count)]
+
+    def answers(self, classes: NDArray[Any], part: Part, scratch: Words) -> list[NDArray[Any]]:
+        """The bit of each bucket, one array of booleans each."""
+        count, size = self._mechanism.bits, self._mechanism.size
+        buckets = classes.astype(np.intp)
+        base = np.stack([self._draws.words(place, part) for place in self._base])
+        # Stable: of two equal draws, that of the earlier bucket is the smaller.
+        order = np.argsort(base, axis=0, kind="stable")
+        order = np.concatenate([np.sort(order[:size], axis=0), np.sort(order[size:], axis=0)])
+        draws = self._draws.words(np.take(self._memo, buckets), part, scratch)
+        cuts = [cut for cut in self._mechanism.cuts(0) if cut < SCALE]
+        place = np.searchsorted(np.array(cuts, np.uint64), draws, side="right")
+        devices = np.arange(len(buckets))
+        shift = buckets - order[np.minimum(place, count - 1), devices]
+        shift[place == count] = 0  # what the weights do not use up
+        member = np.zeros((count, len(buckets)), dtype=bool)
+        np.put_along_axis(member, order[:size], True, axis=0)
+        return [member[(bucket - shift) % count, devices] for bucket in range(count)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import struct
 import tomllib
 from decimal import Context, Decimal
@@ -181,6 +182,40 @@ max_value = 21600
 epsilon = 1.0
 """
 """Subset selection, named or not, with sizes given or not, and a mean in the same report."""
+
+SPLITS = """
+[plan]
+name = "splits"
+version = 1
+round = "6h"
+
+[metrics.apps]
+kind = "split"
+unit = "second"
+max_value = 21600
+labels = ["editor", "browser", "a b", "games"]
+epsilon = 1.0
+
+[metrics.parts]
+kind = "split"
+max_value = "15/2"
+labels = ["one", "two"]
+mechanism = "d-bit-flip"
+bits = 3
+epsilon = 1.5
+
+[metrics.seconds]
+kind = "mean"
+max_value = 21600
+epsilon = 1.0
+"""
+SPLIT_PLANS = [
+    SPLITS,
+    SPLITS.replace("bits = 3\nepsilon = 1.5", "bits = 2\nepsilon = 1.5\nflip = 0.2"),
+    SPLITS + '[answers]\nkind = "sampled"\nwindow = "7d"\n',
+    SPLITS + '[answers]\nkind = "sampled"\nwindow = "7d"\nmetrics = 2\n',
+]
+"""Amounts with a joint limit, whose answers are remembered or sampled."""
 
 KINDS = """
 [plan]
@@ -378,7 +413,7 @@ def shape(plan: str, name: str, table: dict[str, Any], sampled: bool = False) ->
         low = threshold(epsilon)
         parameters: list[Any] = ["one-bit-mean", str(low), [str(point) for point in points]]
         return {"bits": 1, "low": low, "flip": flip, "points": points, "parameters": parameters}
-    if table["kind"] == "choice":
+    if table["kind"] in ("choice", "split"):
         edges = [Fraction(place) for place in range(len(table["labels"]) + 1)]
     elif "edges" in table:
         edges = [number(edge) for edge in table["edges"]]
@@ -422,6 +457,8 @@ def digest_input(plan: str, name: str, toml: dict[str, Any]) -> list[Any]:
     parameters: list[Any] = shape(plan, name, table, is_sampled(toml))["parameters"]
     if table["kind"] == "choice":
         return [parameters, "choice", table["labels"], table.get("pick", "last")]
+    if table["kind"] == "split":
+        return [parameters, "split", table["labels"], str(number(table["max_value"]))]
     if table.get("absent", False):
         return [parameters, "absent"]
     for group in toml.get("groups", {}).values():
@@ -439,7 +476,7 @@ def digest_of(parameters: list[Any]) -> bytes:
 
 
 def has_absent(table: dict[str, Any]) -> bool:
-    return table["kind"] == "choice" or bool(table.get("absent", False))
+    return table["kind"] in ("choice", "split") or bool(table.get("absent", False))
 
 
 def is_sampled(toml: dict[str, Any]) -> bool:
@@ -457,11 +494,43 @@ def uses_cohort(toml: dict[str, Any]) -> bool:
 
 def measured(table: dict[str, Any], value: str | None) -> Fraction | None:
     """What a value that was recorded, or None, counts as; None where there is a bucket for no value."""
+    if table["kind"] == "split":
+        return None
     if table["kind"] == "choice":
         return None if value is None else Fraction(table["labels"].index(value))
     if value is None:
         return None if has_absent(table) else Fraction(0)
     return Fraction(value)
+
+
+def amounts_of(name: str, table: dict[str, Any], values: dict[str, str]) -> tuple[list[int], int]:
+    """The amounts of a split and its limit, as whole numbers of some unit; scaled to the limit if above it."""
+    amounts = [Fraction(values.get(f"{name}/{label}", "0")) for label in table["labels"]]
+    limit = number(table["max_value"])
+    if sum(amounts) > limit:
+        amounts = [amount * limit / sum(amounts) for amount in amounts]
+    unit = math.lcm(limit.denominator, *(amount.denominator for amount in amounts))
+    return [int(amount * unit) for amount in amounts], int(limit * unit)
+
+
+def part_in_front(amounts: list[int], limit: int, moment: int) -> Fraction | None:
+    """Sampled answers: the label at a moment, one amount after the other."""
+    left = moment * limit // WHOLE
+    for label, amount in enumerate(amounts):
+        if left < amount:
+            return Fraction(label)
+        left -= amount
+    return None
+
+
+def part_under_dart(amounts: list[int], limit: int, darts: list[int]) -> Fraction | None:
+    """Remembered answers: bars side by side, all in boxes as high as the limit; the first dart that hits a bar."""
+    bars = [*amounts, limit - sum(amounts)]
+    for dart in darts:
+        place = dart * len(bars) * limit // WHOLE
+        if place % limit < bars[place // limit]:
+            return None if place // limit == len(amounts) else Fraction(place // limit)
+    return None
 
 
 def choose(metric: dict[str, Any], value: Fraction | None, alpha: int, cohort: int, absent: bool) -> Any:
@@ -508,6 +577,9 @@ def answer(text: str, secret: bytes, epoch: int, round_number: int, values: dict
             bits += [0] * metric["bits"]
             continue
         digest = digest_of(digest_input(plan, name, toml))
+        if table["kind"] == "split":
+            darts = draws(secret, (plan, name, digest, epoch, "darts", 0), 48 * (len(table["labels"]) + 1))
+            exact[name] = part_under_dart(*amounts_of(name, table, values), darts)
         alpha = draws(secret, (plan, name, digest, epoch, "alpha", 0), 1)[0]
         chosen, limits = choose(metric, exact[name], alpha, cohort, has_absent(table))
         memo = draws(secret, (plan, name, digest, epoch, "memo", chosen), metric["bits"])
@@ -569,6 +641,9 @@ def sampled_answer(text: str, secret: bytes, epoch: int, window_number: int, val
             bits += "0" * metric["bits"]
             continue
         digest = digest_of(digest_input(plan, name, toml))
+        if table["kind"] == "split":
+            moment = sampled_draws(secret, (plan, start, name, digest, epoch, "moment", 0), 1)[0]
+            exact[name] = part_in_front(*amounts_of(name, table, values), moment)
         if "size" in metric:
             value = exact[name]
             chosen = len(metric["edges"]) - 1 if value is None else bucket(metric["edges"], value)
@@ -694,7 +769,7 @@ def subsets(secrets: list[bytes]) -> dict[str, Any]:
     for secret in secrets:
         for epoch in (0, 1):
             reports = []
-            for place, values in enumerate(histories * 2):
+            for place, values in enumerate(histories):
                 report = sampled_answer(SUBSETS, secret, epoch, 2910 + place, values)
                 reports.append(report | sampled_bytes(SUBSETS, report, {}, b""))
             devices.append({"secret": secret.hex(), "epoch": epoch, "reports": reports})
@@ -727,6 +802,67 @@ def subsets(secrets: list[bytes]) -> dict[str, Any]:
         for name in toml["metrics"]
     ]  # fmt: skip
     return {"plan": SUBSETS, "digests": digests, "numbers": numbers, "sets": sets, "devices": devices}
+
+
+def splits(secrets: list[bytes]) -> dict[str, Any]:
+    """Splits in both kinds of answers; and which part is picked for amounts, by a moment and by darts."""
+    histories = [
+        {},
+        {"apps/editor": "21600", "parts/two": "15/2"},
+        {
+            "apps/editor": "7000",
+            "apps/browser": "1",
+            "apps/games": "600",
+            "parts/one": "1/3",
+            "parts/two": "2",
+        },
+        {
+            "apps/editor": "20000",
+            "apps/browser": "21600",
+            "apps/a b": "1/7",
+            "parts/one": "15/2",
+            "parts/two": "7",
+        },
+        {"apps/games": "10800", "parts/one": "5", "parts/two": "5/2", "seconds": "7"},
+    ]
+    plans: list[dict[str, Any]] = []
+    for text in SPLIT_PLANS:
+        sampled = is_sampled(parsed(text))
+        devices = []
+        for secret in secrets:
+            for epoch in (0, 1):
+                reports = []
+                for place, values in enumerate(histories):
+                    if sampled:
+                        report = sampled_answer(text, secret, epoch, 2910 + place, values)
+                    else:
+                        report = answer(text, secret, epoch, 81652 + place, values)
+                        report["asked"] = report.get("asked", "")
+                    reports.append(report | sampled_bytes(text, report, {}, b""))
+                devices.append({"secret": secret.hex(), "epoch": epoch, "reports": reports})
+        digests = [
+            {"metric": name, "digest": digest_of(digest_input("splits", name, parsed(text))).hex()}
+            for name in parsed(text)["metrics"]
+        ]
+        plans.append({"plan": text, "digests": digests, "devices": devices})
+    picks = []
+    words = [int.from_bytes(hashlib.sha256(b"%d" % number).digest()[:8], "big") for number in range(48)]
+    for amounts, limit in (([0, 0], 5), ([5, 0], 5), ([2, 1], 5), ([1, 4], 5), ([3, 0, 7, 1], 20)):
+        for word in (
+            0,
+            WHOLE // 5,
+            WHOLE // 5 * 2 + 1,
+            WHOLE // 2,
+            WHOLE // 5 * 3,
+            WHOLE // 5 * 3 + 1,
+            WHOLE - 1,
+        ):
+            front, hit = part_in_front(amounts, limit, word), part_under_dart(amounts, limit, [word, *words])
+            picks.append({
+                "amounts": [str(amount) for amount in amounts], "limit": str(limit), "word": str(word),
+                "front": None if front is None else int(front), "hit": None if hit is None else int(hit),
+            })  # fmt: skip
+    return {"plans": plans, "picks": picks, "darts": [str(word) for word in words]}
 
 
 def kinds(secrets: list[bytes]) -> dict[str, Any]:
@@ -860,6 +996,7 @@ def write() -> dict[str, Any]:
         "sampled": sampled(secrets, histories),
         "divided": divided(secrets, histories),
         "subsets": subsets(secrets),
+        "splits": splits(secrets),
         "kinds": kinds(secrets),
     }  # fmt: skip
 

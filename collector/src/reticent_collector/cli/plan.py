@@ -355,7 +355,7 @@ def _print_widths(screen: Console, plan: Plan, answer: Mapping[str, Any]) -> Non
     )  # fmt: skip
     poor = False
     for metric in plan.metrics:
-        described, is_mean = answer["metrics"][metric.name], metric.kind == "mean"
+        described, is_mean = answer["metrics"][metric.name], metric.kind in ("mean", "split")
         top = float(metric.max_value) if is_mean else 1.0
         unit = f" {metric.unit}" if is_mean and metric.unit else ""
         poor |= described["half_width"] / top > POOR

@@ -109,7 +109,7 @@ def paper_bound(metric: Metric, devices: int, confidence: float = 0.95) -> float
     if mechanism.kind == "mean":
         return mechanism.top / sqrt(2 * devices) / contrast * sqrt(log(2 / delta))
     count = mechanism.intervals
-    return sqrt(5 * count / (devices * mechanism.bits)) / contrast * sqrt(log(6 * count / delta))
+    return metric.top * sqrt(5 * count / (devices * mechanism.bits)) / contrast * sqrt(log(6 * count / delta))
 
 
 def reach(metric: Metric) -> float:
@@ -122,7 +122,7 @@ def reach(metric: Metric) -> float:
     ε = 1 this is 1.58 m for a mean, where a liar who only makes up a value reaches 1.00 m.
     """
     channel = metric.channel
-    return metric.mechanism.top * float(max(channel.high, 1 - channel.low) / channel.contrast)
+    return metric.top * float(max(channel.high, 1 - channel.low) / channel.contrast)
 
 
 def check_devices(devices: float) -> None:
@@ -150,7 +150,7 @@ def expected_half_width(
     reports = devices * metric.mechanism.least_share
     hits = reports * channel.share(truth_at(metric, at))
     lower, upper = clopper_pearson(hits, reports, confidence, metric.mechanism.intervals)
-    return metric.mechanism.top * float(upper - lower) / 2 / float(channel.contrast)
+    return metric.top * float(upper - lower) / 2 / float(channel.contrast)
 
 
 def expected_variance(metric: Metric, devices: int, at: float | None = None, spread: float = 0.0) -> float:
@@ -175,7 +175,7 @@ def expected_variance(metric: Metric, devices: int, at: float | None = None, spr
     """
     check_devices(devices)
     truth = truth_at(metric, at)
-    highest = metric.mechanism.top
+    highest = metric.top
     if not 0 <= spread <= truth * (1 - truth) * highest**2 * (1 + 1e-9):
         raise ParameterError("spread", f"a number from 0 to {truth * (1 - truth) * highest**2:g}", spread)
     noise, sampling = metric.mechanism.variances(metric.flip, truth)
@@ -188,7 +188,7 @@ def truth_at(metric: Metric, at: float | None) -> float:
     if at is None:
         channel = metric.channel
         return min(float((1 - 2 * channel.low) / (2 * channel.contrast)), 1.0)
-    highest = metric.mechanism.top
+    highest = metric.top
     if not 0 <= at <= highest:
         raise ParameterError("at", f"a number from 0 to {highest:g}", at)
     return at / highest

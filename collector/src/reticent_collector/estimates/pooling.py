@@ -257,7 +257,7 @@ def difference(
     check_confidence(confidence)
     after, before = (_side(metric, rounds, confidence, plan, these, None) for rounds in (later, earlier))
     whole, other = after.average(), before.average()
-    scale = metric.mechanism.top / float(metric.channel.contrast)
+    scale = metric.top / float(metric.channel.contrast)
     pairs = zip(_numbers(whole), _numbers(other), strict=True)
     numbers = []
     for place, (new, old) in enumerate(pairs):
@@ -311,7 +311,7 @@ def expected_average_half_width(
     tail = (1 - confidence) / mechanism.intervals / 2
     share = float(metric.channel.share(truth_at(metric, at)))
     lower, upper = average_interval(law, np.array(share), tail)
-    return mechanism.top * float(upper - lower) / 2 / float(metric.channel.contrast)
+    return metric.top * float(upper - lower) / 2 / float(metric.channel.contrast)
 
 
 def _numbers(number: Estimate | HistogramEstimate) -> tuple[Estimate, ...]:

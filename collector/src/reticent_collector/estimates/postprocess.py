@@ -29,20 +29,20 @@ from reticent_collector.estimates.interval import Floats
 
 
 def clip(histogram: HistogramEstimate) -> tuple[float, ...]:
-    """Each share cut to [0, 1], 0 where no device was asked. Biased upwards on light buckets; its sum is above 1."""
-    return tuple(np.clip(np.nan_to_num(histogram.values), 0.0, 1.0).tolist())
+    """Each share cut to its range, 0 where no device was asked. Biased upwards on light buckets; its sum is above 1."""
+    return tuple(np.clip(np.nan_to_num(histogram.values), *histogram.buckets[0].span).tolist())
 
 
 def norm_sub(histogram: HistogramEstimate) -> tuple[float, ...]:
     """
     The nearest histogram: the Euclidean projection of the raw shares onto {h ≥ 0, Σ h = 1}.
 
-    One number is subtracted from every share and negative ones become 0, such that the rest adds up to 1. A
-    bucket that no device was asked about counts as 0. Biased, most of all on light buckets.
+    Amounts of a split add up to its range instead of 1. One number is subtracted from every share and negative ones become 0, such that the rest adds up. A bucket that no device was asked about counts as 0. Biased, most of all on light buckets.
     """
     shares = np.nan_to_num(histogram.values)
     falling = np.sort(shares)[::-1]
-    excess = (np.cumsum(falling) - 1) / np.arange(1, len(falling) + 1)
+    whole = histogram.buckets[0].span[1]
+    excess = (np.cumsum(falling) - whole) / np.arange(1, len(falling) + 1)
     subtracted = excess[np.nonzero(falling > excess)[0][-1]]
     return tuple(np.maximum(shares - subtracted, 0.0).tolist())
 

@@ -33,7 +33,7 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import blake2b
 from struct import Struct, unpack_from
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +47,10 @@ ID_BYTES = 16
 
 _PLACE = Struct(">IQIQ")
 _WORDS_PER_BLOCK = 8
+
+
+FixedPurpose = Literal["base", "moment", "darts"]
+"""The base set of subset selection; the moment of a split, and the darts of one whose answers are remembered."""
 
 
 class Draws(Protocol):
@@ -68,8 +72,8 @@ class Draws(Protocol):
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         """The draws of the remembered answer of a class, one per answer bit in most mechanisms."""
 
-    def base(self, metric: Metric) -> Sequence[int]:
-        """The draws that the answers of all classes share, where a mechanism has any."""
+    def fixed(self, metric: Metric, purpose: FixedPurpose, count: int) -> Sequence[int]:
+        """The draws of a metric for a purpose that neither its value nor the class of an answer enters."""
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         """One draw per answer bit, fresh in each round."""
@@ -111,9 +115,9 @@ def encode(*fields: bytes) -> bytes:
     return b"".join([len(field).to_bytes(4, "big") + field for field in fields])
 
 
-_ALPHA, _MEMO, _BASE, _FLIP, _COHORT, _ID, _DELAY, _ROUND, _METRICS = (
+_ALPHA, _MEMO, _FLIP, _COHORT, _ID, _DELAY, _ROUND, _METRICS = (
     encode(purpose)
-    for purpose in (b"alpha", b"memo", b"base", b"flip", b"cohort", b"id", b"delay", b"round", b"metrics")
+    for purpose in (b"alpha", b"memo", b"flip", b"cohort", b"id", b"delay", b"round", b"metrics")
 )
 
 
@@ -180,9 +184,9 @@ class SecretDraws:
         """Purpose "memo", index the class."""
         return _words(self._prepared(metric)[1], _MEMO, memo_class, metric.mechanism.memo_draws)
 
-    def base(self, metric: Metric) -> Sequence[int]:
-        """Purpose "base", index 0."""
-        return _words(self._prepared(metric)[1], _BASE, 0, metric.mechanism.base_draws)
+    def fixed(self, metric: Metric, purpose: FixedPurpose, count: int) -> Sequence[int]:
+        """Purpose "base", "moment" or "darts", index 0."""
+        return _words(self._prepared(metric)[1], encode(purpose.encode()), 0, count)
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         """Purpose "flip", index the round."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reticent.errors import ParameterError
 from reticent.frozen import freeze, frozen
 from reticent.mechanisms.grids import Buckets, Grid
-from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Measured, Mechanism, MetricTable
+from reticent.mechanisms.mechanism import COHORTS, Measured, Mechanism, MetricTable
 from reticent.mechanisms.response import SCALE, Channel, Flip, Number, RandomizedResponse, exponential_below
 
 if TYPE_CHECKING:
@@ -109,13 +109,6 @@ class SubsetSelection(Mechanism):
             "inside": str(self.inside),
             "outside": str(self.outside),
         }
-
-    @property
-    def alternative(self) -> Mechanism | None:
-        """One dBitFlip bit per bucket."""
-        d_bit_flip: Any = MECHANISMS["d-bit-flip"]
-        rival: Mechanism = d_bit_flip(self.epsilon, self.buckets, len(self.buckets))
-        return rival
 
     @property
     def title(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from reticent.errors import ParameterError, PlanError, Problem
 from reticent.mechanisms import COHORTS, MECHANISMS, Buckets, Flip, Grid, Mechanism, exact, whole_if_possible
-from reticent.plan.metric import ABSENT, OTHER, Answers, Group, Metric, Segment
+from reticent.plan.metric import ABSENT, OTHER, UNUSED, Answers, Group, Metric, Segment
 
 MAX_TEXT = 1 << 20
 MAX_METRICS = 1000
@@ -106,7 +106,13 @@ def _segments(table: TomlTable) -> tuple[Segment, ...]:
     return segments
 
 
-_KINDS = {"mean": "mean", "histogram": "histogram", "choice": "histogram", "flag": "mean"}
+_KINDS = {
+    "mean": "mean",
+    "histogram": "histogram",
+    "choice": "histogram",
+    "flag": "mean",
+    "split": "histogram",
+}
 """Each kind of a metric, and the kind of mechanism that answers it."""
 
 
@@ -135,6 +141,11 @@ def _metric(plan: str, name: str, table: TomlTable, sampled: bool) -> Metric | N
         return None
     labels: tuple[str, ...] = ()
     pick: str | None = "last"
+    total: Fraction | None = Fraction(0)
+    if kind == "split":
+        labels = table.names("labels", "labels", 2, UNUSED, "what they leave of the range")
+        table.require("max_value", "a number > 0")
+        total = table.number("max_value", "a number from 1e-9 to 1e15", MIN_NUMBER, MAX_NUMBER)
     if kind == "choice":
         labels = table.names("labels", "labels", 2, ABSENT, "devices that chose nothing")
         pick = table.choice("pick", ["last", "first"], "last")
@@ -144,7 +155,7 @@ def _metric(plan: str, name: str, table: TomlTable, sampled: bool) -> Metric | N
     asked = _asked_mechanism(table, _KINDS[kind], scale, sampled)
     mechanism = _mechanism(table, asked, epsilon, scale, f"{plan}/{name}") if asked else None
     table.finish()
-    if mechanism is None or pick is None:
+    if mechanism is None or pick is None or total is None:
         return None
     return Metric(
         name,
@@ -152,10 +163,11 @@ def _metric(plan: str, name: str, table: TomlTable, sampled: bool) -> Metric | N
         Flip(gamma or 0),
         unit,
         description,
-        None,
-        labels,
-        "first" if pick == "first" else "last",
-        kind == "flag",
+        labels=() if total else labels,
+        pick="first" if pick == "first" else "last",
+        is_flag=kind == "flag",
+        parts=labels if total else (),
+        max_total=whole_if_possible(total),
     )
 
 
@@ -208,7 +220,7 @@ def _check_name(table: TomlTable, name: str, key: str = "") -> None:
 
 def _scale(table: TomlTable, kind: str) -> Grid | Buckets | None:
     """What values are rounded to, or sorted into; None after a problem was noted, and for a choice."""
-    if kind == "choice":
+    if kind in ("choice", "split"):
         return None
     if kind == "flag":
         return Grid.even(1)

@@ -105,9 +105,20 @@ class Plan:
         return {metric.name: metric for metric in self.metrics}
 
     @cached_property
+    def recorded(self) -> Mapping[str, Metric]:
+        """The metrics by the names that programs record them by (`Metric.recorded`), in plan order."""
+        return {name: metric for metric in self.metrics for name in metric.recorded}
+
+    @cached_property
     def max_values(self) -> Mapping[str, int | Fraction]:
-        """The top of each metric's range, by name and in plan order."""
-        return {metric.name: metric.max_value for metric in self.metrics}
+        """The top of the range of each name that programs record, in plan order."""
+        return {name: metric.max_value for name, metric in self.recorded.items()}
+
+    @cached_property
+    def limits(self) -> tuple[tuple[tuple[str, ...], int | Fraction], ...]:
+        """Recorded names whose values add up to a limit at most: those of each group, and of each split."""
+        splits = [(metric.recorded, metric.max_total) for metric in self.metrics if metric.parts]
+        return (*((group.metrics, group.max_total) for group in self.groups), *splits)
 
     @cached_property
     def bits(self) -> int:

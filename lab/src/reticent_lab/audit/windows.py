@@ -51,12 +51,21 @@ def resolved(mechanism: Mechanism, aim: Value | str, cohort: int | None) -> Valu
 
 
 def as_recorded(plan: Plan, values: Mapping[str, Value | None]) -> Values:
-    """Values as a program records them: a choice by its label, and nothing where there is no value."""
-    return {
-        name: plan.by_name[name].labels[int(value)] if plan.by_name[name].labels else value
-        for name, value in values.items()
-        if value is not None
-    }
+    """
+    Values as a program records them: a choice by its label, and nothing where there is no value.
+
+    That of a split is the place of the part that has the whole range.
+    """
+    recorded: dict[str, int | Fraction | str] = {}
+    for name, value in values.items():
+        metric = plan.by_name[name]
+        if value is None:
+            continue
+        if metric.parts:
+            recorded[metric.recorded[int(value)]] = metric.max_total
+        else:
+            recorded[name] = metric.labels[int(value)] if metric.labels else value
+    return recorded
 
 
 def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[AuditCheck]]:
@@ -116,6 +125,9 @@ def _small(metric: Metric) -> Metric:
     """A metric as it is, or subset selection at its epsilon with three buckets, of which all answers can be tried."""
     if not isinstance(metric.mechanism, SubsetSelection):
         return metric
+    if metric.parts:
+        mechanism = SubsetSelection(metric.mechanism.epsilon, Buckets(range(3), absent=True))
+        return Metric(metric.name, mechanism, parts=metric.parts[:2], max_total=metric.max_total)
     return Metric(metric.name, SubsetSelection(metric.mechanism.epsilon, Buckets(range(4))))
 
 
@@ -140,8 +152,11 @@ def window_grid(plan: Plan, *, middle: bool) -> list[History]:
     first, *others = plan.metrics
     held = {metric.name: resolved(metric.mechanism, "first", None) for metric in others}
     values = [resolved(first.mechanism, aim, None) for aim in ("first", "second")]
-    values += [Fraction(first.max_value) / 2] if middle else []
+    half = Fraction(first.max_value) / 2
+    values += [half] if middle and not first.parts else []
     moments = [as_recorded(plan, held | {first.name: value}) for value in values]
+    if middle and first.parts:
+        moments.append({**as_recorded(plan, held), first.recorded[0]: half})
     return list(product(moments, repeat=2 * plan.answers.window))
 
 
@@ -291,7 +306,17 @@ def _outputs_of(
     for metric in plan.metrics:
         mechanism = metric.mechanism
         known[metric.name, "metrics"] = ranks  # every set of metrics can be asked; equal draws go by name
-        values = {moment[metric.name] for moment in moments}
+        values = {moment[name] for moment in moments for name in metric.recorded}
+        if metric.parts:
+            sums = {
+                sum((moment[name] or 0 for name in metric.recorded[: place + 1]), Fraction(0))
+                for moment in moments
+                for place in range(len(metric.parts))
+            }
+            known[metric.name, "moment"] = _parts(
+                {-(-SCALE * used // Fraction(metric.max_total)) for used in sums}
+            )
+            values = {*range(len(metric.parts)), None}
         known[metric.name, "alpha"] = _parts(
             {
                 -(-SCALE * (high - value) // (high - low))

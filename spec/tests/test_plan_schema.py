@@ -87,8 +87,9 @@ CHOICE: Data = {"kind": "choice", "epsilon": 1, "labels": ["build", "test"], "me
 SUBSET: Data = {
     "kind": "histogram", "epsilon": 1, "max_value": 60, "buckets": 8, "mechanism": "subset", "size": 2
 }  # fmt: skip
+SPLIT: Data = {"kind": "split", "epsilon": 1, "max_value": 60, "labels": ["editor", "browser"]}
 METRICS = {
-    "mean": MEAN, "grid": GRID, "flag": FLAG, "hadamard": HADAMARD, "flips": FLIPS, "choice": CHOICE
+    "mean": MEAN, "grid": GRID, "flag": FLAG, "hadamard": HADAMARD, "flips": FLIPS, "choice": CHOICE, "split": SPLIT
 }  # fmt: skip
 
 BASE: Data = {
@@ -168,7 +169,7 @@ def resolved(schema: Data) -> Data:
 
 def test_every_key_is_described_and_every_table_is_closed() -> None:
     tables = [schema for _, schema in subschemas(SCHEMA) if schema.get("type") == "object"]
-    assert len(tables) == 11
+    assert len(tables) == 12
     for table in tables:
         assert "additionalProperties" in table
         for key, schema in table.get("properties", {}).items():
@@ -264,6 +265,12 @@ TAKEN: list[tuple[str, object]] = [
     ("metrics.choice.labels", ["a" * 32, "B_9.+ -"]),
     ("metrics.choice.labels", ["other", "x"]),
     ("metrics.choice.pick", "first"),
+    ("metrics.split.labels", names(254)),
+    ("metrics.split.labels", ["absent", "other"]),
+    ("metrics.split.max_value", "1/3"),
+    ("metrics.split.mechanism", "d-bit-flip"),
+    ("metrics.split.size", 1),
+    ("metrics.split.unit", "second"),
     ("metrics.choice.mechanism", "hadamard-bit"),
     ("metrics.choice.mechanism", GONE),
     ("metrics.hadamard.mechanism", GONE),
@@ -416,6 +423,16 @@ REFUSED: list[tuple[str, object]] = [
     ("metrics.choice.max_value", 2),
     ("metrics.choice.absent", True),
     ("metrics.choice", {**CHOICE, "mechanism": "hadamard-bit", "bits": 1}),
+    ("metrics.split.max_value", GONE),
+    ("metrics.split.max_value", 0),
+    ("metrics.split.labels", GONE),
+    ("metrics.split.labels", ["a", "unused"]),
+    ("metrics.split.labels", ["a"]),
+    ("metrics.split.labels", names(255)),
+    ("metrics.split.pick", "first"),
+    ("metrics.split.step", 30),
+    ("metrics.split.absent", True),
+    ("metrics.split.bits", 1),
     ("groups", []),
     ("groups.both.metrics", GONE),
     ("groups.both.metrics", []),
@@ -587,7 +604,7 @@ amounts = st.sampled_from([
 words = st.sampled_from(["a", "b", "mean", "A", "", "other", "absent", "a b", "a" * 33, 3])
 lists = st.lists(amounts, max_size=5) | st.lists(words, max_size=4) | st.builds(numbers, st.integers(1, 260))
 KEYS: dict[str, st.SearchStrategy[Any]] = {
-    "kind": st.sampled_from(["mean", "histogram", "choice", "flag", "median"]),
+    "kind": st.sampled_from(["mean", "histogram", "choice", "flag", "split", "median"]),
     "epsilon": amounts,
     "flip": amounts,
     "max_value": amounts,
@@ -658,6 +675,7 @@ def test_the_plans_of_the_vectors_fit() -> None:
         VECTORS["plan"],
         VECTORS["kinds"]["plan"],
         VECTORS["subsets"]["plan"],
+        *(each["plan"] for each in VECTORS["splits"]["plans"]),
         *(each["plan"] for each in VECTORS["sampled"]),
     ]
     assert all(map(agree, plans))

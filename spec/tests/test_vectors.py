@@ -11,6 +11,7 @@ import pytest
 from spec import reference
 
 from reticent.device import Policy, answer
+from reticent.device.answers import part_at, part_hit
 from reticent.device.prf import SecretDraws, encode
 from reticent.mechanisms import (
     Buckets,
@@ -212,6 +213,33 @@ def test_subset_selection() -> None:
     for device in vectors["devices"]:
         for vector in device["reports"]:
             check_sampled(plan, device, vector, {})
+
+
+@pytest.mark.parametrize("vectors", VECTORS["splits"]["plans"], ids=lambda vectors: vectors["plan"][-40:])
+def test_splits(vectors: dict[str, Any]) -> None:
+    plan = Plan.from_toml(vectors["plan"])
+    digests = {metric.name: metric.digest.hex() for metric in plan.metrics}
+    assert digests == {vector["metric"]: vector["digest"] for vector in vectors["digests"]}
+    for device in vectors["devices"]:
+        draws = SecretDraws(bytes.fromhex(device["secret"]), plan.name, device["epoch"])
+        for vector in device["reports"]:
+            if plan.answers.sampled:
+                check_sampled(plan, device, vector, {})
+                continue
+            values = {name: Fraction(value) for name, value in vector["values"].items()}
+            report, visited = answer(draws, plan, vector["round"], values)
+            assert visited == {name: memo["class"] for name, memo in vector["answers"].items()}
+            assert to_json(report).decode() == vector["json"]
+            assert to_packed([report], plan).hex() == vector["packed"]
+
+
+def test_which_part_of_a_split_is_picked() -> None:
+    vectors = VECTORS["splits"]
+    for vector in vectors["picks"]:
+        amounts, limit = [Fraction(amount) for amount in vector["amounts"]], Fraction(vector["limit"])
+        words = [int(vector["word"]), *map(int, vectors["darts"])]
+        assert part_at(amounts, limit, words[0]) == vector["front"]
+        assert part_hit(amounts, limit, words) == vector["hit"]
 
 
 def test_a_device_is_asked_the_same_metrics_in_every_version() -> None:

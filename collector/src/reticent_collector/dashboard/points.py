@@ -23,8 +23,8 @@ class Point(Subject):
     One metric in one period and segment, as one number with its interval.
 
     The mean, or the share of a flag; the median of a histogram, among devices that have a value; of a choice, the share
-    of devices that chose anything; of a split, the mean of all parts together. Of a median only the interval is shown: the reports determine in which buckets it
-    lies, and nothing finer.
+    of devices that chose anything; of a split, the mean of all parts together. Of a median only the interval is shown:
+    the reports determine in which buckets it lies, and nothing finer.
     """
 
     reports: int

@@ -151,8 +151,9 @@ class HistogramEstimate:
     """
     The share of devices in each bucket, or the mean amount of each part of a split and the unused rest.
 
-    The intervals hold for all buckets at once. Each share is unbiased by itself, so they may be negative and need not add up to 1 (or the range of a split). `postprocess` makes them
-    do so for display; intervals always come from here.
+    The intervals hold for all buckets at once. Each share is unbiased by itself, so they may be negative and need not
+    add up to 1 (or to the range of a split). `postprocess` makes them do so for display; intervals always come from
+    here.
     """
 
     buckets: tuple[Estimate, ...]

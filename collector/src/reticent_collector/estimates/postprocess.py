@@ -37,7 +37,9 @@ def norm_sub(histogram: HistogramEstimate) -> tuple[float, ...]:
     """
     The nearest histogram: the Euclidean projection of the raw shares onto {h ≥ 0, Σ h = 1}.
 
-    Amounts of a split add up to its range instead of 1. One number is subtracted from every share and negative ones become 0, such that the rest adds up. A bucket that no device was asked about counts as 0. Biased, most of all on light buckets.
+    Amounts of a split add up to its range instead of 1. One number is subtracted from every share and negative ones
+    become 0, such that the rest adds up. A bucket that no device was asked about counts as 0. Biased, most of all on
+    light buckets.
     """
     shares = np.nan_to_num(histogram.values)
     falling = np.sort(shares)[::-1]

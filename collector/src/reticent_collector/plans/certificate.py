@@ -128,6 +128,8 @@ class _Writer:
                 "hadamard-bit",
             ):
                 self.left_out.append(f"metric {metric.name}: {metric.mechanism.name} has no theorem")
+            elif metric.parts:
+                self.left_out.append(f"metric {metric.name}: a split has no theorem")
         if plan.is_divided:
             self.left_out.append("remembered answers about some of the metrics have no theorem")
         if self.left_out:

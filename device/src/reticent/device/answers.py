@@ -50,7 +50,8 @@ def answer(
         remembered bit = [memo draw < threshold of the class],
         sent bit       = remembered bit ⊕ [flip draw < γ·2⁶⁴].
 
-    A split has the draws that pick its part besides. Subset selection has one memo draw, and a draw per bucket that no value enters (`SubsetSelection.answer`).
+    A split has the draws that pick its part besides. Subset selection has one memo draw, and a draw per bucket that
+    no value enters (`SubsetSelection.answer`).
 
     Raises `ValueError` where answers are sampled and the draws are not those of the round's window, or pick
     another round.

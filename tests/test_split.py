@@ -326,7 +326,7 @@ TABLE = """
 20, 1   7.36 3.25 3.92
 20, 2   .646 .558 .921
 """
-"""n·Var/M² of a part that few devices have: of t parts and the rest, by size 1, by the best size, by a bit per label."""
+"""n·Var/M² of a part that few devices have, of t parts and the rest: size 1, the best size, a bit per label."""
 
 
 def test_variances_are_those_of_the_choice_of_t_plus_one_labels() -> None:

@@ -5,6 +5,7 @@ The accuracy page: how many devices a figure per week needs, at one promise for 
     python docs/generate/accuracy.py --check    exits with 3 where one of them is not current
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 from fractions import Fraction

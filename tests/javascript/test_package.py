@@ -78,7 +78,7 @@ def test_a_page_loads_at_most_12_kb(tmp_path: Path) -> None:
         pytest.skip("esbuild is not on the PATH (npm install -g esbuild)")
 
     def bundle(entry: str, *options: str) -> bytes:
-        command = [
+        command: list[str | Path] = [
             esbuild,
             SOURCE / entry,
             "--bundle",

@@ -643,7 +643,7 @@ class SplitLaw:
 
     def truth(self, inside: Floats, copies: Numbers) -> Floats:
         """The sum of the amounts of each part, and of the unused rest."""
-        return np.einsum("i,irp->rp", copies.astype(np.float64), self._with_rest(inside))
+        return np.asarray(np.einsum("i,irp->rp", copies.astype(np.float64), self._with_rest(inside)))
 
     def _with_rest(self, inside: Floats) -> Floats:
         return np.concatenate([inside, self.limit - inside.sum(axis=2, keepdims=True)], axis=2)

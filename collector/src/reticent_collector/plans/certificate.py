@@ -471,6 +471,9 @@ class _Words:
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         return self.memos[memo_class]
 
+    def fixed(self, metric: Metric, purpose: str, count: int) -> Sequence[int]:
+        raise AssertionError("a mechanism with a theorem has no such draws")
+
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         return self.flip_words[round_number]
 

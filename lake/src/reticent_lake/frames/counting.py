@@ -331,10 +331,11 @@ class Shape:
         asked = bits[self.plan.bits :]
         if asked:
             conditions += self._answers_asked(bits, asked)
-        for number, metric in enumerate(self.plan.metrics):
+        for place, metric in enumerate(self.plan.metrics):
             if metric.mechanism.ones is not None:
-                wanted = asked[number] * metric.mechanism.ones if asked else metric.mechanism.ones
-                conditions.append(self._ones(bits, metric) == wanted)
+                ones = self._ones(bits, metric)
+                due = metric.mechanism.ones
+                conditions.append(ones == asked[place] * due if asked else ones == due)
         return nw.all_horizontal(*conditions, ignore_nulls=False)
 
     def _ones(self, bits: Sequence[nw.Expr], metric: Metric) -> nw.Expr:
@@ -348,8 +349,8 @@ class Shape:
         spare = 8 * self.plan.asked_bytes - len(asked)
         if spare:
             yield nw.col(self._columns[-1][0]).cast(nw.Int64).fill_null(0) % (1 << spare) == 0
-        for number, metric in enumerate(self.plan.metrics):
-            yield self._ones(bits, metric) <= asked[number] * metric.bits
+        for place, metric in enumerate(self.plan.metrics):
+            yield self._ones(bits, metric) <= asked[place] * metric.bits
 
     def refusal(self, source: Any) -> FrameError:
         """Why a frame has invalid rows, by the nulls and ranges of its columns."""

@@ -64,7 +64,7 @@ def test_the_figures_of_the_split_are_those_of_the_formula() -> None:
         half_width = 1.95996 * expected_variance(metric, 10**6, at=540) ** 0.5
         assert said.startswith(f"± {half_width:.1f} s")
         assert said in text
-    assert "four weeks lose {:.1f}.".format(privacy_card(Plan.from_toml(plan), 4 * 28).any_history) in text
+    assert f"four weeks lose {privacy_card(Plan.from_toml(plan), 4 * 28).any_history:.1f}." in text
 
 
 def check_architecture(root: Path) -> int:

@@ -69,11 +69,16 @@ def random_metric(random: Random, sampled: bool) -> Table:
         table |= {"kind": "histogram", "edges": [0, *sorted(random.sample(range(1, 3000), buckets))]}
     if table["kind"] == "histogram" and random.random() < 0.3:
         table["absent"] = True
+    return table | random_mechanism(random, sampled, buckets)
+
+
+def random_mechanism(random: Random, sampled: bool, buckets: int) -> Table:
+    pick = random.choice
     if random.random() < 0.3:
-        return table
+        return {}
     if sampled and buckets < 40 and random.random() < 0.5:
-        return table | {"mechanism": "subset", "size": random.randrange(1, buckets)}
+        return {"mechanism": "subset", "size": random.randrange(1, buckets)}
     if random.random() < 0.5:
-        return table | {"mechanism": "hadamard-bit"}
+        return {"mechanism": "hadamard-bit"}
     bits = pick([1, 1, 2, min(9, buckets), buckets if buckets < 40 else 3])
-    return table | {"mechanism": "d-bit-flip", "bits": bits, "variant": pick(["tight", "paper"])}
+    return {"mechanism": "d-bit-flip", "bits": bits, "variant": pick(["tight", "paper"])}

@@ -61,7 +61,9 @@ It holds for
 
 - two rounds of remembered answers, for **these devices**: given its values, the two bits of a device never correlate
   negatively (one class, one bit; two classes, independent draws; and the chance of a 1 is monotone in the alpha that
-  both share). For the population only if values of a device in the two rounds do not correlate negatively, or in the
+  both share. Parts of a split under the same darts are in any set S with chances p and q, and both with p q +
+  m_S (1 - p - q) + m p q, where m_S ≤ m are the chances that the first dart to hit either hits both, in S or at all:
+  at least p q). For the population only if values of a device in the two rounds do not correlate negatively, or in the
   limit of many devices where (1-2γ) tanh(ε/2) ≤ .65;
 - sampled answers of **these devices**;
 - two sides with no device in common, such as two tags in one round, or in one window of sampled answers, for these

@@ -340,7 +340,9 @@ def _percent(share: float) -> str:
 
 def _of_range(metric: Metric, described: Mapping[str, Any]) -> float:
     """A half-width as a part of the range; a share has the range from 0 to 1."""
-    return float(described["half_width"]) / (float(metric.max_value) if metric.kind == "mean" else 1.0)
+    return float(described["half_width"]) / (
+        float(metric.max_value) if metric.kind in ("mean", "split") else 1.0
+    )
 
 
 def _loss(plan: Plan, loss: Losses) -> dict[str, float]:
@@ -443,7 +445,7 @@ def _print_widths(screen: Console, plan: Plan, answer: Mapping[str, Any]) -> Non
     poor = False
     for metric in plan.metrics:
         described = answer["metrics"][metric.name]
-        unit = f" {metric.unit}" if metric.kind == "mean" and metric.unit else ""
+        unit = f" {metric.unit}" if metric.kind in ("mean", "split") and metric.unit else ""
         poor |= _of_range(metric, described) > POOR
         for label, one in ((metric.name, described), ("  instead", described["alternative"])):
             if one is not None:

@@ -139,14 +139,15 @@ def _sources(plan: Plan, files: tuple[str, ...], names: tuple[str, ...]) -> dict
     days = max(1, plan.round_seconds // DAY)
     recordings: dict[str, Recorded] = {}
     sources: dict[str, Population] = {}
-    for metric in plan.metrics:
-        own = metric.name if metric.name in by_file or metric.name in by_name else None
+    for name, metric in plan.recorded.items():
+        own = name if name in by_file or name in by_name else None
         if own in by_file:
             file = by_file[own]
             recordings[file] = recordings.get(file) or recorded_values(file).in_rounds(days)
-            sources[metric.name] = recordings[file]
+            sources[name] = recordings[file]
         else:  # of a choice: its labels
-            sources[metric.name] = population(by_name[own], metric.mechanism.max_value, per_day)
+            top = metric.max_value if metric.parts else metric.mechanism.max_value
+            sources[name] = population(by_name[own], top, per_day)
     return sources
 
 
@@ -156,10 +157,10 @@ def _check_sources(plan: Plan, by_file: dict[str | None, str], by_name: dict[str
         raise click.UsageError(
             "Give either --values FILE, or --population NAME, for the metrics without their own."
         )
-    both = [name for name in plan.by_name if name in by_file and name in by_name]
+    both = [name for name in plan.recorded if name in by_file and name in by_name]
     if both:
         raise click.UsageError(f"{both[0]}: give either --values or --population, not both.")
-    missing = [name for name in plan.by_name if not {name, None} & {*by_file, *by_name}]
+    missing = [name for name in plan.recorded if not {name, None} & {*by_file, *by_name}]
     if missing:
         raise click.UsageError(
             f"No values for {', '.join(missing)}: add --values {missing[0]}=FILE or --population {missing[0]}=NAME."
@@ -171,11 +172,11 @@ def _by_metric(plan: Plan, option: str, given: tuple[str, ...]) -> dict[str | No
     named: dict[str | None, str] = {}
     for text in given:
         metric, equals, source = text.partition("=")
-        key = metric if equals and metric in plan.by_name else None
+        key = metric if equals and metric in plan.recorded else None
         if key is None:
             if equals and not Path(text).exists():
                 raise click.UsageError(
-                    f"{option} {text}: no metric {metric}; there are {', '.join(plan.by_name)}."
+                    f"{option} {text}: no metric {metric}; there are {', '.join(plan.recorded)}."
                 )
             source = text
         if key in named:

@@ -293,7 +293,7 @@ def _metrics(plan: Plan, confidence: float) -> Iterable[str]:
         channel, mechanism = metric.channel, metric.mechanism
         tail = log(2 * mechanism.intervals / (1 - confidence)) / 2
         words = _text(metric.name), _text(metric.kind), _text(metric.unit) if metric.unit else "NULL"
-        numbers = mechanism.top, float(channel.low), float(channel.contrast), tail
+        numbers = metric.top, float(channel.low), float(channel.contrast), tail
         yield f"({_list(str(number), *words, *map(_double, numbers))})"
 
 

@@ -254,7 +254,7 @@ def test_threads_that_find_a_new_file_at_once_share_one_engine(
             assert found.wait(10)
         else:
             found.set()
-            while device._engine is None:
+            while device._session is None:
                 time.sleep(0.001)
             opened(*arguments)
 
@@ -715,7 +715,7 @@ def test_a_device_without_consent_adopts_a_choice_of_another_process_when_asked_
 def test_consent_is_read_without_the_file(device_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A property never touches the disk, and has no effect."""
     device = device_of()
-    engine = device._engine
+    engine = device._session
     assert engine is not None
     monkeypatch.setattr(engine, "state", None)
     assert (device.consent, device.plan, device.current_round) == ("granted", engine.plans.newest, HERE)

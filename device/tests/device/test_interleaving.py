@@ -132,19 +132,19 @@ def scene(plan: Plan, folder: Path, stepping: Stepping, outcome: Outcome | None 
 
 def send(device: Device) -> int:
     """What `flush` does, in this thread: what interleaves is chosen by the test alone."""
-    assert device._engine is not None
+    assert device._session is not None
     transport = device._transport
     assert transport is not None
     with device._faults:
-        device._engine.answer_due()
-        return device._engine.send_due(transport, float("inf"), early=True)
+        device._session.answer_due()
+        return device._session.send_due(transport, float("inf"), early=True)
     return 0
 
 
 @pytest.fixture
 def stepping(monkeypatch: pytest.MonkeyPatch) -> Stepping:
     """Sender and other act in one thread: it would wait for itself."""
-    monkeypatch.setattr("reticent.device.engine.LONGEST_SEND", -2.0)
+    monkeypatch.setattr("reticent.device.session.LONGEST_SEND", -2.0)
     return Stepping(monkeypatch)
 
 
@@ -248,7 +248,7 @@ def test_an_outcome_is_entered_for_the_report_that_it_is_of(
 
     def forget_and_answer(device: Device) -> None:
         if device.forget():
-            with closing(sqlite3.connect(device._engine.state.path)) as connection:  # type: ignore[union-attr]
+            with closing(sqlite3.connect(device._session.file.path)) as connection:  # type: ignore[union-attr]
                 connection.execute("UPDATE reports SET id = zeroblob(16), state = 'waiting', attempts = 0")
                 connection.commit()
 

@@ -468,8 +468,8 @@ def test_the_secret_is_not_shown_by_what_is_read_of_a_file(device_of: Make) -> N
     from reticent.device.schema import device_row
 
     device = device_of()
-    assert device._engine is not None
-    with device._engine.state.view() as connection:
+    assert device._session is not None
+    with device._session.file.view() as connection:
         me = device_row(connection)
     assert len(me.secret) == 32
     assert repr(me) == f"DeviceRow(plan={me.plan!r}, epoch={me.epoch})"

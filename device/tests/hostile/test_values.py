@@ -85,7 +85,7 @@ def test_what_a_value_counts_as(make: Make, kind: str, how: str, text: str) -> N
     getattr(device, how)("saves", value)
     assert device.save(), "it does not keep others from being written"
     report = device.report(HERE)
-    law = identity(device._engine.state.path).law  # type: ignore[union-attr, arg-type]
+    law = identity(device._session.file.path).law  # type: ignore[union-attr, arg-type]
     assert report == law(Plan.from_toml(text), HERE, {"saves": counts_as})
     status = device.status()
     assert status.notes == ({note: 1} if note else {})
@@ -131,7 +131,7 @@ def test_what_a_call_leaves(make: Make, kind: str, query: Query, text: str) -> N
     call(device)
     assert device.status().notes == notes
     report = device.report(HERE)
-    law = identity(device._engine.state.path).law  # type: ignore[union-attr, arg-type]
+    law = identity(device._session.file.path).law  # type: ignore[union-attr, arg-type]
     assert report == law(Plan.from_toml(text), HERE, {})
     device.close()
     assert not any("rm -rf" in str(row) for row in query("SELECT * FROM notes"))

@@ -26,13 +26,13 @@ from reticent import imported_when_used
 if TYPE_CHECKING:
     from reticent.device.answers import Answer, answer
     from reticent.device.clamp import clamped, in_range
-    from reticent.device.consent import Consent
     from reticent.device.device import Device
-    from reticent.device.ledger import Entry, Epoch
+    from reticent.device.ledger import Entry
     from reticent.device.policy import Policy
     from reticent.device.preview import Preview, PreviewedAnswer
     from reticent.device.prf import Draws, SecretDraws
     from reticent.device.receipt import Receipt, Status, Told
+    from reticent.device.state import Consent, Epoch
     from reticent.device.statefile import StateFile
     from reticent.device.transport import Accepted, HttpTransport, Outcome, Rejected, Retry, Transport
 
@@ -64,7 +64,7 @@ __all__ = [
 
 __getattr__ = imported_when_used(
     "reticent.device",
-    "device", "policy", "prf", "clamp", "answers", "transport", "consent", "ledger", "statefile", "receipt", "preview",
+    "device", "policy", "prf", "clamp", "answers", "transport", "state", "ledger", "statefile", "receipt", "preview",
 )  # fmt: skip
 
 

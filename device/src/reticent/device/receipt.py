@@ -13,16 +13,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from reticent import privacy
-from reticent.device import ledger, outbox, plans
-from reticent.device.ledger import Entry, Epoch, HeldWindow
-from reticent.device.outbox import Past
-from reticent.device.schema import device_row
+from reticent.device import ledger, plans
+from reticent.device.ledger import Entry
+from reticent.device.state import Epoch, HeldWindow, Past
 from reticent.device.transport import in_words
 from reticent.frozen import frozen
 
 if TYPE_CHECKING:
-    import sqlite3
-
+    from reticent.device.state import State
     from reticent.html import Safe
 
 _NOTHING: Mapping[str, Any] = {}
@@ -225,30 +223,33 @@ def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
     return ["round", "version", "state", *metrics], rows
 
 
-def read_receipt(connection: sqlite3.Connection) -> Receipt:
-    """The receipt that a state file holds."""
+def receipt_of(state: State) -> Receipt:
+    """The receipt that a state holds."""
+    import json
+
     from reticent.device.words import bits_by_metric, question
 
-    me, layouts = device_row(connection), plans.layouts(connection)
-    plan, newest = me.plan, plans.latest(connection)
-    asked = plans.parse_stored(newest.text) if newest else None
+    layouts = {version: json.loads(held.layout) for version, held in state.plans.items()}
+    asked = plans.plan_of(state.newest, None)
     reports = []
-    for kept in outbox.select(connection, plan):
-        report = kept.report
-        layout = [(name, count) for name, count, _ in layouts.get(report.version, ())]
-        bits = {name: bits for name, bits, is_asked in bits_by_metric(report, layout) if is_asked}
-        start, end = report.round * me.round_seconds, (report.round + 1) * me.round_seconds
+    for kept in state.reports.values():
+        layout = [(str(name), int(count)) for name, count, _ in layouts.get(kept.version, ())]
+        bits = {
+            name: bits for name, bits, is_asked in bits_by_metric(kept.report(state.plan), layout) if is_asked
+        }
+        start = kept.round * state.round_seconds
+        end = start + state.round_seconds
         told = Told(
-            report.round, report.version, report.id.hex(), kept.epoch, bits, kept.state, kept.code, start, end
+            kept.round, kept.version, kept.id.hex(), kept.epoch, bits, kept.state, kept.code, start, end
         )
         reports.append(told)
     return Receipt(
-        plan,
+        state.plan,
         tuple(reports),
-        tuple(ledger.entries(connection)),
-        tuple(ledger.epochs(connection)),
-        windows=tuple(ledger.windows(connection)),
-        earlier=tuple(outbox.summed_up(connection)),
+        tuple(ledger.entries(state)),
+        tuple(state.epochs.values()),
+        windows=tuple(state.windows.values()),
+        earlier=tuple(sorted(state.past.values(), key=lambda past: (past.first_round, past.state))),
         owner=asked.owner if asked else "",
         questions={metric.name: question(metric) for metric in asked.metrics} if asked else {},
     )

@@ -18,7 +18,7 @@ import pytest
 from tests.shared.devices import HERE, SECONDS, Make, Query, identity, with_epsilon
 
 from reticent.device import Accepted, Consent, Device, Outcome, Policy
-from reticent.device.engine import Engine
+from reticent.device.session import Session
 from reticent.device.statefile import StateFile
 from reticent.errors import ParameterError
 from reticent.plan import Plan
@@ -240,13 +240,13 @@ def test_answers_under_local_that_are_no_longer_listed_are_wiped_too(
     assert query("SELECT * FROM past") == []
 
 
-def test_threads_that_find_a_new_file_at_once_share_one_engine(
+def test_threads_that_find_a_new_file_at_once_share_one_session(
     device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One thread makes the file for a yes; another finds it before the yes is entered."""
     device = device_of(consent="unset")
     found, looked = threading.Event(), threading.Event()
-    opened, entered = StateFile.__init__, Engine.set_consent
+    opened, entered = StateFile.__init__, Session.set_consent
 
     def open_together(*arguments: Any) -> None:
         if threading.current_thread() is agreeing:
@@ -258,12 +258,12 @@ def test_threads_that_find_a_new_file_at_once_share_one_engine(
                 time.sleep(0.001)
             opened(*arguments)
 
-    def enter_later(engine: Engine, choice: Consent) -> bool:
+    def enter_later(session: Session, choice: Consent) -> bool:
         assert looked.wait(10)
-        return entered(engine, choice)
+        return entered(session, choice)
 
     monkeypatch.setattr(StateFile, "__init__", open_together)
-    monkeypatch.setattr(Engine, "set_consent", enter_later)
+    monkeypatch.setattr(Session, "set_consent", enter_later)
     agreeing = threading.Thread(target=device.set_consent, args=("granted",))
     agreeing.start()
     while not Path(device._settings.state).exists():
@@ -443,10 +443,10 @@ def test_a_report_on_its_way_is_waited_for_and_the_next_is_not_sent(
 def test_a_send_that_does_not_end_is_said(
     word: str, device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, query: Query
 ) -> None:
-    from reticent.device import engine
+    from reticent.device import session
 
     act, is_there = LAST_WORDS[word]
-    monkeypatch.setattr(engine, "LONGEST_SEND", -1.95)
+    monkeypatch.setattr(session, "LONGEST_SEND", -1.95)
     answers: list[bool] = []
 
     class Stuck:
@@ -715,8 +715,8 @@ def test_a_device_without_consent_adopts_a_choice_of_another_process_when_asked_
 def test_consent_is_read_without_the_file(device_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A property never touches the disk, and has no effect."""
     device = device_of()
-    engine = device._session
-    assert engine is not None
-    monkeypatch.setattr(engine, "state", None)
-    assert (device.consent, device.plan, device.current_round) == ("granted", engine.plans.newest, HERE)
+    session = device._session
+    assert session is not None
+    monkeypatch.setattr(session, "file", None)
+    assert (device.consent, device.plan, device.current_round) == ("granted", session.newest, HERE)
     monkeypatch.undo()

@@ -465,11 +465,8 @@ def test_receipts_are_summed_up_and_the_file_stays_small(
 
 def test_the_secret_is_not_shown_by_what_is_read_of_a_file(device_of: Make) -> None:
     """A traceback with local variables, or a log of them, would show it."""
-    from reticent.device.schema import device_row
-
     device = device_of()
     assert device._session is not None
-    with device._session.file.view() as connection:
-        me = device_row(connection)
-    assert len(me.secret) == 32
-    assert repr(me) == f"DeviceRow(plan={me.plan!r}, epoch={me.epoch})"
+    state = device._session.file.read()
+    assert len(state.secret) == 32
+    assert repr(state) == f"State(plan={state.plan!r}, epoch={state.epoch})"

@@ -254,7 +254,7 @@ class Session:
             if not kept.is_intact(state.plan):
                 self._enter(partial(_given_up, kept=kept))
                 continue
-            timeout = min(deadline - time.monotonic(), LONGEST_SEND)
+            timeout = min(deadline - time.monotonic(), outbox.LONGEST_SEND)
             if timeout <= 0:
                 break
             # From before the claim until the bytes are sent: taking consent back waits for it.

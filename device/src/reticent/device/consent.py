@@ -51,7 +51,9 @@ def bring_into_force(state: State, consent: Consent, now: float, new_secret: byt
     if consent == "local" and before == "granted":
         # Waiting reports are never sent, and still shown. What may have left the device already is given up.
         reports = {
-            number: replace(kept, state="expired" if kept.told else "local") if kept.state == "waiting" else kept
+            number: replace(kept, state="expired" if kept.told else "local")
+            if kept.state == "waiting"
+            else kept
             for number, kept in state.reports.items()
         }
         return replace(state, reports=reports)
@@ -71,7 +73,9 @@ def _wiped(state: State, new_secret: bytes) -> State:
     unsent = {number for number, kept in state.reports.items() if not kept.told}
     state = outbox.drop_waiting(state)
     reports = {number: kept for number, kept in state.reports.items() if kept.told}
-    windows = {start: window for start, window in state.windows.items() if window.round not in (None, *unsent)}
+    windows = {
+        start: window for start, window in state.windows.items() if window.round not in (None, *unsent)
+    }
     past = {key: row for key, row in state.past.items() if row.told}
     # Those that have ended are covered by `silent_through`.
     pauses = {key: pause for key, pause in state.pauses.items() if pause.through_round is None}

@@ -134,9 +134,7 @@ def _marked_silent(state: State, first: int, last: int) -> State:
 # Values
 
 
-def recorded(
-    state: State, moment: Moment, changes: TotalChanges, notes: Mapping[str, int]
-) -> State:
+def recorded(state: State, moment: Moment, changes: TotalChanges, notes: Mapping[str, int]) -> State:
     """With values that waited in memory, and what went wrong meanwhile."""
     if state.has_sampled:
         changes = rounds.wanted(state, moment, changes)
@@ -189,9 +187,7 @@ def answered_due(state: State, moment: Moment) -> State:
     return totals.erase(state, -1, rounds.last_closed(state, moment))
 
 
-def next_report(
-    state: State, moment: Moment
-) -> tuple[Plan, Report, Literal["waiting", "under way"]] | None:
+def next_report(state: State, moment: Moment) -> tuple[Plan, Report, Literal["waiting", "under way"]] | None:
     """The oldest waiting report, or that of the current round as it stands."""
     waiting = next((kept for kept in state.waiting if kept.is_intact(state.plan)), None)
     report = waiting.report(state.plan) if waiting else rounds.next_report(state, moment)

@@ -173,9 +173,7 @@ def _lifetimes(metrics: Sequence[Metric], epoch: int) -> dict[Key, float]:
 def begin_epoch(state: State, secret: bytes, began_in: int, reason: str) -> State:
     """With a new secret: no remembered answer survives."""
     epoch = Epoch(state.epoch + 1, began_in, reason)
-    return replace(
-        state, secret=secret, epoch=epoch.number, epochs={**state.epochs, epoch.number: epoch}
-    )
+    return replace(state, secret=secret, epoch=epoch.number, epochs={**state.epochs, epoch.number: epoch})
 
 
 # Windows

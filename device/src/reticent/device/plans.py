@@ -15,6 +15,7 @@ from reticent.device import consent, ledger
 from reticent.device.state import HeldPlan
 from reticent.errors import ReticentError
 from reticent.frozen import replace
+from reticent.times import first_round_from
 
 if TYPE_CHECKING:
     from reticent.device.engine import Moment
@@ -103,7 +104,7 @@ def _take_over(state: State, moment: Moment, plan: Plan) -> tuple[State, list[st
         # Another way of answering waits for the end of the window: windows never overlap.
         first = max(first, newest.from_round)
         if newest.window != plan.answers.window:
-            first = max(first, -(-state.free_from // state.round_seconds))
+            first = max(first, first_round_from(state.free_from, state.round_seconds))
     asks_new = ledger.asks_anew(state, plan)
     since = first - state.changed_in if asks_new and state.changed_in is not None else None
     total = ledger.lifetime(state, plan)
@@ -116,9 +117,7 @@ def _take_over(state: State, moment: Moment, plan: Plan) -> tuple[State, list[st
     layout = json.dumps(
         [[metric.name, metric.bits, metric.digest.hex()] for metric in plan.metrics], separators=(",", ":")
     )
-    held = HeldPlan(
-        plan.version, plan.fingerprint, first, plan.answers.window, round_loss, layout, plan.text
-    )
+    held = HeldPlan(plan.version, plan.fingerprint, first, plan.answers.window, round_loss, layout, plan.text)
     state = replace(
         state,
         plans={**state.plans, plan.version: held},

@@ -18,6 +18,7 @@ from reticent.device.ledger import Entry
 from reticent.device.state import Epoch, HeldWindow, Past
 from reticent.device.transport import in_words
 from reticent.frozen import frozen
+from reticent.times import start_of
 
 if TYPE_CHECKING:
     from reticent.device.state import State
@@ -237,7 +238,7 @@ def receipt_of(state: State) -> Receipt:
         bits = {
             name: bits for name, bits, is_asked in bits_by_metric(kept.report(state.plan), layout) if is_asked
         }
-        start = kept.round * state.round_seconds
+        start = start_of(kept.round, state.round_seconds)
         end = start + state.round_seconds
         told = Told(
             kept.round, kept.version, kept.id.hex(), kept.epoch, bits, kept.state, kept.code, start, end

@@ -7,7 +7,7 @@ Only bits depend on a value: which rounds are answered, and when, never does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import floor, inf
+from math import inf
 from typing import TYPE_CHECKING
 
 from reticent.device import ledger, outbox, totals
@@ -16,6 +16,7 @@ from reticent.device.policy import YEAR
 from reticent.device.prf import SecretDraws
 from reticent.device.state import HeldWindow
 from reticent.frozen import replace
+from reticent.times import start_of
 
 if TYPE_CHECKING:
     from reticent.device.engine import Moment
@@ -65,14 +66,14 @@ def _first_open(state: State, moment: Moment) -> int:
     """The first round that collectors still take, under any version held."""
     held = [plan_of(held, moment.settings.plan) for held in state.plans.values()]
     grace = max((plan.grace_seconds for plan in held if plan), default=0)
-    return floor((moment.now - grace) / state.round_seconds)
+    return state.at(moment.now - grace)
 
 
 def last_closed(state: State, moment: Moment) -> int:
     """The latest round for which no collector takes reports any more."""
     plan = plan_for(state, moment, state.at(moment.now))
     grace = plan.grace_seconds if plan else 0
-    return floor((moment.now - grace) / state.round_seconds) - 1
+    return state.at(moment.now - grace) - 1
 
 
 def next_report(state: State, moment: Moment) -> Report | None:
@@ -128,7 +129,7 @@ def answered(state: State, moment: Moment, number: int, *, told: bool) -> tuple[
     state = totals.erase(state, number, number)
     # Not beyond the start of a window that may still be answered.
     starts = [held.start for held in state.windows.values() if held.end > span.start]
-    state = outbox.sum_up(state, before=min(starts, default=1 << 62) // state.round_seconds)
+    state = outbox.sum_up(state, before=state.at(min(starts, default=1 << 62)))
     if window is not None:
         state = ledger.answer_in(state, window, number, loss)
     elif not is_local:
@@ -221,7 +222,7 @@ def next_answer(state: State, moment: Moment) -> int | None:
     held = dict(state.windows)
     while number < current + 3 * YEAR // state.round_seconds:
         plan = plan_for(state, moment, number)
-        end = (number + 1) * state.round_seconds
+        end = start_of(number + 1, state.round_seconds)
         if plan is None or plan.has_expired(end):
             return None
         window = plan.window_of(number)
@@ -237,7 +238,7 @@ def next_answer(state: State, moment: Moment) -> int | None:
                 held[new.start] = new
         picked = _picked(state, held, window)
         if picked is not None and picked >= number and not state.is_paused_in(picked, picked):
-            end = (picked + 1) * state.round_seconds
+            end = start_of(picked + 1, state.round_seconds)
             if not plan.has_expired(end):
                 return end
         number = window.first + window.rounds

@@ -257,7 +257,9 @@ class _Rows(NamedTuple):
             loaded[key] = self.of(*row) if self.of else rest[0] if len(rest) == 1 else rest
         return loaded
 
-    def save(self, connection: sqlite3.Connection, table: str, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> None:
+    def save(
+        self, connection: sqlite3.Connection, table: str, before: Mapping[Any, Any], after: Mapping[Any, Any]
+    ) -> None:
         found = " AND ".join(f"{name} = ?" for name in self.key)
         for key in before.keys() - after.keys():
             connection.execute(f"DELETE FROM {table} WHERE {found}", _tuple(key))  # noqa: S608
@@ -268,7 +270,11 @@ class _Rows(NamedTuple):
         )
         for key, value in after.items():
             if key not in before or before[key] != value:
-                row = [vars(value)[name] for name in value.__match_args__] if self.of else [*_tuple(key), *_tuple(value)]
+                row = (
+                    [vars(value)[name] for name in value.__match_args__]
+                    if self.of
+                    else [*_tuple(key), *_tuple(value)]
+                )
                 connection.execute(put, row)
 
 

@@ -22,6 +22,7 @@ from reticent.device.statefile import StateFile
 from reticent.device.totals import Call, TotalChange, change_by, merge_changes
 from reticent.device.transport import Accepted, Rejected, Retry
 from reticent.frozen import replace
+from reticent.times import round_at, start_of
 
 if TYPE_CHECKING:
     from reticent.device.process import Settings
@@ -50,7 +51,9 @@ class Session:
         self.run = Run(silenced_by=settings.policy.silenced_by() if plan else ())
         self.newest: Plan | None = plan  # the plan that the program came with, or the newest that is held
         self._timeline: list[tuple[int, Mapping[str, Question]]] = []
-        self._latest: State | None = None  # as it was last saved or looked at: a new file where this one is lost
+        self._latest: State | None = (
+            None  # as it was last saved or looked at: a new file where this one is lost
+        )
         self.file = StateFile(
             settings.state, self._identity if plan else None, self._opened, self._after_fork
         )
@@ -154,7 +157,7 @@ class Session:
     @property
     def current_round(self) -> int:
         """The round under way."""
-        return floor(self._clock() / self.round_seconds)
+        return round_at(self._clock(), self.round_seconds)
 
     @property
     def consent(self) -> Consent:
@@ -165,7 +168,7 @@ class Session:
 
     def record(self, name: str, amount: object, round_number: int | None, call: Call) -> None:
         """Add to a total, set or raise it, in memory: the host may be in a signal handler, and must not wait."""
-        number = floor(self._clock() / self.round_seconds)
+        number = self.current_round
         if round_number is not None:
             if not self._has_begun(round_number, number):
                 return
@@ -239,7 +242,7 @@ class Session:
     def next_due(self) -> float:
         """When the current round ends or a report is to be sent, whichever is first; unix seconds."""
         send_at = outbox.next_time(self._look())
-        end_of_round = (self.current_round + 1) * self.round_seconds
+        end_of_round = start_of(self.current_round + 1, self.round_seconds)
         return end_of_round if send_at is None else min(end_of_round, send_at)
 
     def send_due(self, transport: Transport, deadline: float, *, early: bool) -> int:

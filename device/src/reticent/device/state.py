@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from math import floor
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from reticent.frozen import frozen, replace
+from reticent.times import round_at
 
 if TYPE_CHECKING:
     from reticent.reports import Report
@@ -201,7 +201,9 @@ class State:
     epochs: Mapping[int, Epoch] = _NONE
     plans: Mapping[int, HeldPlan] = _NONE  #: By version
     pauses: Mapping[tuple[int, str], Pause] = _NONE  #: By first round and reason
-    presence: Mapping[int, int] = _NONE  #: Rounds in which the program ran: the first of neighbours, and the last
+    presence: Mapping[int, int] = (
+        _NONE  #: Rounds in which the program ran: the first of neighbours, and the last
+    )
     windows: Mapping[int, HeldWindow] = _NONE  #: By start; they never overlap
     totals: Mapping[Place, str] = _NONE  #: Raw values of rounds that are not answered, exact: "3" or "1/2"
     reports: Mapping[int, KeptReport] = _NONE  #: By round
@@ -216,7 +218,7 @@ class State:
 
     def at(self, now: float) -> int:
         """The round under way at a time."""
-        return floor(now / self.round_seconds)
+        return round_at(now, self.round_seconds)
 
     def with_run(self, **changes: object) -> State:
         """The same, but for what the program knows."""
@@ -224,9 +226,7 @@ class State:
 
     def noting(self, kind: str, count: int = 1) -> State:
         """With a fault counted."""
-        return (
-            replace(self, notes={**self.notes, kind: self.notes.get(kind, 0) + count}) if count else self
-        )
+        return replace(self, notes={**self.notes, kind: self.notes.get(kind, 0) + count}) if count else self
 
     # Consent
 
@@ -285,7 +285,9 @@ class State:
 
     def last_presence(self, number: int) -> int | None:
         """The last round up to this one in which the program ran."""
-        return max((min(end, number) for begin, end in self.presence.items() if begin <= number), default=None)
+        return max(
+            (min(end, number) for begin, end in self.presence.items() if begin <= number), default=None
+        )
 
     @property
     def free_from(self) -> int:

@@ -77,7 +77,9 @@ def write(state: State, changes: TotalChanges) -> State:
 
 def read(state: State, round_number: int) -> dict[str, Value]:
     """The totals of a round."""
-    return {metric: _number(value) for (number, metric), value in state.totals.items() if number == round_number}
+    return {
+        metric: _number(value) for (number, metric), value in state.totals.items() if number == round_number
+    }
 
 
 def erase(state: State, first: int, last: int) -> State:

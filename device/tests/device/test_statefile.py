@@ -469,4 +469,4 @@ def test_the_secret_is_not_shown_by_what_is_read_of_a_file(device_of: Make) -> N
     assert device._session is not None
     state = device._session.file.read()
     assert len(state.secret) == 32
-    assert repr(state) == f"State(plan={state.plan!r}, epoch={state.epoch})"
+    assert repr(state) == f"DeviceState(plan={state.plan!r}, epoch={state.epoch})"

@@ -20,11 +20,11 @@ from reticent.device.state import Consent, StoredConsent, records
 from reticent.frozen import replace
 
 if TYPE_CHECKING:
-    from reticent.device.state import State
+    from reticent.device.state import DeviceState
     from reticent.plan import Plan
 
 
-def enter(state: State, choice: Consent, now: float, plan: Plan | None) -> State:
+def enter(state: DeviceState, choice: Consent, now: float, plan: Plan | None) -> DeviceState:
     """Keep a choice, with the questions that granted or local applies to."""
     questions = ""
     if records(choice) and plan is not None:
@@ -33,12 +33,12 @@ def enter(state: State, choice: Consent, now: float, plan: Plan | None) -> State
     return replace(state, consent=chosen)
 
 
-def choice_of(state: State, default: Consent | None) -> Consent:
+def choice_of(state: DeviceState, default: Consent | None) -> Consent:
     """What holds: the person's choice, the program's default, or what held last."""
     return state.consent.choice or default or state.consent.in_force or "unset"
 
 
-def bring_into_force(state: State, consent: Consent, now: float, new_secret: bytes) -> State:
+def bring_into_force(state: DeviceState, consent: Consent, now: float, new_secret: bytes) -> DeviceState:
     """
     Make this consent hold from now on, unless it does already.
 
@@ -63,7 +63,7 @@ def bring_into_force(state: State, consent: Consent, now: float, new_secret: byt
     return state if records(consent) else _wiped(state, new_secret)
 
 
-def _wiped(state: State, new_secret: bytes) -> State:
+def _wiped(state: DeviceState, new_secret: bytes) -> DeviceState:
     """
     Without everything but the choice and what was sent.
 

@@ -10,19 +10,19 @@ from math import floor
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from reticent.device.state import CONSENTS, records
 from reticent.device.faults import kind_of
 from reticent.device.process import LONGEST_CLOSE, Hosted, Settings, absolute, default_state
 from reticent.device.receipt import Receipt, Status
+from reticent.device.state import CONSENTS, records
 from reticent.errors import ParameterError, UsageError
 from reticent.frozen import replace
 
 if TYPE_CHECKING:
     from reticent.device.clamp import Value
-    from reticent.device.state import Consent
-    from reticent.device.session import Session
     from reticent.device.policy import Policy
     from reticent.device.preview import Preview
+    from reticent.device.session import Session
+    from reticent.device.state import Consent
     from reticent.device.totals import Call
     from reticent.device.transport import Transport
     from reticent.plan import Plan

@@ -1,5 +1,5 @@
 """
-What happens to a device, as functions (state, moment) -> state: open, record, answer, choose, pause, forget, take up a plan.
+What happens to a device, as functions (state, moment) -> state: open, record, answer, choose, pause, forget.
 
 Nothing here has a clock, a file, a lock or a thread: what an event depends on beside the state is its `Moment`. Whoever
 calls it saves the new state before anything leaves the device. spec/transitions.md has the rules.
@@ -12,12 +12,12 @@ from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from reticent.device import consent, ledger, outbox, plans, rounds, totals
-from reticent.device.state import ASKED, SILENT, Pause, Run, records
+from reticent.device.state import ASKED, SILENT, Pause, RunFacts, records
 from reticent.frozen import frozen, replace
 
 if TYPE_CHECKING:
     from reticent.device.process import Settings
-    from reticent.device.state import Consent, State
+    from reticent.device.state import Consent, DeviceState
     from reticent.device.totals import TotalChanges
     from reticent.plan import Plan
     from reticent.reports import Report
@@ -36,9 +36,9 @@ class Moment:
     new_secret: bytes  #: From the operating system, in case that one is needed
 
 
-def opened(state: State, moment: Moment, silenced_by: tuple[str, ...]) -> State:
+def opened(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]) -> DeviceState:
     """A program begins with this state: it was opened, or replaces another one."""
-    state = replace(state, run=Run(silenced_by=silenced_by))
+    state = replace(state, run=RunFacts(silenced_by=silenced_by))
     state = state.noting("report-damaged", sum(not kept.is_intact(state.plan) for kept in state.waiting))
     policy = moment.settings.policy
     if moment.settings.plan is not None:
@@ -49,7 +49,7 @@ def opened(state: State, moment: Moment, silenced_by: tuple[str, ...]) -> State:
     return note_presence(_taken_up(_in_force(state, moment), moment), moment)
 
 
-def begun(state: State, moment: Moment) -> State:
+def begun(state: DeviceState, moment: Moment) -> DeviceState:
     """The first step of every event: the consent that is kept now is in force."""
     before = state.run.consent
     state = _in_force(state, moment)
@@ -58,14 +58,14 @@ def begun(state: State, moment: Moment) -> State:
     return state
 
 
-def _in_force(state: State, moment: Moment) -> State:
+def _in_force(state: DeviceState, moment: Moment) -> DeviceState:
     """Bring what holds now into force."""
     now_holds = consent.choice_of(state, moment.settings.default_consent)
     state = consent.bring_into_force(state, now_holds, moment.now, moment.new_secret)
     return state.with_run(consent=now_holds)
 
 
-def _taken_up(state: State, moment: Moment) -> State:
+def _taken_up(state: DeviceState, moment: Moment) -> DeviceState:
     """Hold the plan, if there is consent to what it asks; under a rule nothing is begun."""
     plan = moment.settings.plan
     begins = not state.run.silenced_by or state.plans
@@ -80,7 +80,7 @@ def _taken_up(state: State, moment: Moment) -> State:
 # Presence: when the program ran, never what it measured
 
 
-def presence_to_note(state: State, moment: Moment) -> tuple[int, int] | None:
+def presence_to_note(state: DeviceState, moment: Moment) -> tuple[int, int] | None:
     """The rounds in which this program has run since the last event, unless they are known."""
     if moment.settings.plan is None or not records(state.run.consent) or not state.plans:
         return None
@@ -90,7 +90,7 @@ def presence_to_note(state: State, moment: Moment) -> tuple[int, int] | None:
     return None if is_known else (first, current)
 
 
-def note_presence(state: State, moment: Moment) -> State:
+def note_presence(state: DeviceState, moment: Moment) -> DeviceState:
     """
     The program runs now. Every call does this, and a recorded value never does.
 
@@ -113,7 +113,7 @@ def note_presence(state: State, moment: Moment) -> State:
     return rounds.hold_windows(state, moment) if state.has_sampled else state
 
 
-def _marked_silent(state: State, first: int, last: int) -> State:
+def _marked_silent(state: DeviceState, first: int, last: int) -> DeviceState:
     """No values were recorded in these rounds, so they have no answer."""
     pauses = dict(state.pauses)
     joined = [
@@ -134,7 +134,9 @@ def _marked_silent(state: State, first: int, last: int) -> State:
 # Values
 
 
-def recorded(state: State, moment: Moment, changes: TotalChanges, notes: Mapping[str, int]) -> State:
+def recorded(
+    state: DeviceState, moment: Moment, changes: TotalChanges, notes: Mapping[str, int]
+) -> DeviceState:
     """With values that waited in memory, and what went wrong meanwhile."""
     if state.has_sampled:
         changes = rounds.wanted(state, moment, changes)
@@ -148,7 +150,9 @@ def recorded(state: State, moment: Moment, changes: TotalChanges, notes: Mapping
 # Answers
 
 
-def reported(state: State, moment: Moment, round_number: int | None) -> tuple[State, Report | None]:
+def reported(
+    state: DeviceState, moment: Moment, round_number: int | None
+) -> tuple[DeviceState, Report | None]:
     """With the report of a round handed out, made now unless it exists; None where there is none."""
     number = state.at(moment.now) - 1 if round_number is None else round_number
     if state.run.consent != "granted" or state.is_paused():
@@ -162,7 +166,7 @@ def reported(state: State, moment: Moment, round_number: int | None) -> tuple[St
     return rounds.answered(state, moment, number, told=True)
 
 
-def has_due(state: State, moment: Moment) -> bool:
+def has_due(state: DeviceState, moment: Moment) -> bool:
     """Whether `answered_due` would change anything."""
     last = rounds.last_closed(state, moment)
     return (
@@ -173,7 +177,7 @@ def has_due(state: State, moment: Moment) -> bool:
     )
 
 
-def answered_due(state: State, moment: Moment) -> State:
+def answered_due(state: DeviceState, moment: Moment) -> DeviceState:
     """
     With every finished round answered that is still open at the collector, with or without values.
 
@@ -187,7 +191,9 @@ def answered_due(state: State, moment: Moment) -> State:
     return totals.erase(state, -1, rounds.last_closed(state, moment))
 
 
-def next_report(state: State, moment: Moment) -> tuple[Plan, Report, Literal["waiting", "under way"]] | None:
+def next_report(
+    state: DeviceState, moment: Moment
+) -> tuple[Plan, Report, Literal["waiting", "under way"]] | None:
     """The oldest waiting report, or that of the current round as it stands."""
     waiting = next((kept for kept in state.waiting if kept.is_intact(state.plan)), None)
     report = waiting.report(state.plan) if waiting else rounds.next_report(state, moment)
@@ -197,7 +203,7 @@ def next_report(state: State, moment: Moment) -> tuple[Plan, Report, Literal["wa
     return plan, report, "waiting" if waiting else "under way"
 
 
-def next_answer(state: State, moment: Moment, silenced_by: tuple[str, ...]) -> int | None:
+def next_answer(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]) -> int | None:
     """When the next answer is given if nothing changes, unix seconds; None: not within three years."""
     plan = newest_plan(state, moment)
     is_silent = silenced_by or state.is_paused() or not state.run.answers or not records(state.run.consent)
@@ -206,7 +212,7 @@ def next_answer(state: State, moment: Moment, silenced_by: tuple[str, ...]) -> i
     return rounds.next_answer(state, moment)
 
 
-def newest_plan(state: State, moment: Moment) -> Plan | None:
+def newest_plan(state: DeviceState, moment: Moment) -> Plan | None:
     """The plan that the program came with, or the newest that is held."""
     return moment.settings.plan or plans.plan_of(state.newest, None)
 
@@ -214,7 +220,7 @@ def newest_plan(state: State, moment: Moment) -> Plan | None:
 # The person's choice
 
 
-def chosen(state: State, moment: Moment, choice: Consent) -> State:
+def chosen(state: DeviceState, moment: Moment, choice: Consent) -> DeviceState:
     """With the person's choice, in force."""
     before = state.run.consent
     state = begun(consent.enter(state, choice, moment.now, newest_plan(state, moment)), moment)
@@ -223,7 +229,7 @@ def chosen(state: State, moment: Moment, choice: Consent) -> State:
     return note_presence(state, moment)
 
 
-def paused(state: State, moment: Moment, reason: str = ASKED) -> State:
+def paused(state: DeviceState, moment: Moment, reason: str = ASKED) -> DeviceState:
     """Paused from the round under way on, unless this pause lasts already; the values of that round go."""
     current = state.at(moment.now)
     if not state.is_paused(reason):
@@ -232,7 +238,7 @@ def paused(state: State, moment: Moment, reason: str = ASKED) -> State:
     return totals.erase(state, current, current)
 
 
-def resumed(state: State, moment: Moment, reason: str = ASKED) -> State:
+def resumed(state: DeviceState, moment: Moment, reason: str = ASKED) -> DeviceState:
     """A pause has ended; the first round answered is the next one, unless there is another reason to pause."""
     if not state.is_paused(reason):
         return state
@@ -243,13 +249,13 @@ def resumed(state: State, moment: Moment, reason: str = ASKED) -> State:
     return replace(state, pauses=pauses)
 
 
-def ruled(state: State, moment: Moment, silenced_by: tuple[str, ...]) -> State:
+def ruled(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]) -> DeviceState:
     """With the rules entered that silence the device: a round that overlaps one is never answered."""
     state = _with_rules(state, moment, silenced_by).with_run(silenced_by=silenced_by)
     return _taken_up(state, moment)
 
 
-def _with_rules(state: State, moment: Moment, silenced_by: tuple[str, ...]) -> State:
+def _with_rules(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]) -> DeviceState:
     for rule in state.silenced_by:
         if rule not in silenced_by:  # rounds that began under it, in an earlier run too, stay unanswered
             state = resumed(state, moment, rule)
@@ -258,7 +264,7 @@ def _with_rules(state: State, moment: Moment, silenced_by: tuple[str, ...]) -> S
     return state
 
 
-def forgotten(state: State, moment: Moment) -> State:
+def forgotten(state: DeviceState, moment: Moment) -> DeviceState:
     """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
     current = state.at(moment.now)
     state = ledger.begin_epoch(state, moment.new_secret, current, "forgotten")

@@ -29,7 +29,7 @@ from reticent.device.state import Epoch, HeldAnswers, LossLimits
 from reticent.frozen import frozen, replace
 
 if TYPE_CHECKING:
-    from reticent.device.state import HeldWindow, State
+    from reticent.device.state import DeviceState, HeldWindow
     from reticent.plan import Metric, Plan, Window
 
     Key = tuple[str, bytes, int]
@@ -48,7 +48,7 @@ class Entry:
     lost: bool  #: The entry is a lost state file: all it held, over all metrics and epochs, is counted
 
 
-def entries(state: State) -> list[Entry]:
+def entries(state: DeviceState) -> list[Entry]:
     """Everything that was ever answered."""
     ordered = sorted(state.ledger.values(), key=lambda held: (held.epoch, held.metric, held.digest))
     return [
@@ -65,25 +65,25 @@ def entries(state: State) -> list[Entry]:
     ]
 
 
-def hold(state: State, plan: Plan) -> State:
+def hold(state: DeviceState, plan: Plan) -> DeviceState:
     """Enter the remembered answers that a plan may ask for from now on."""
     lifetimes = _lifetimes(_remembered(state, plan), state.epoch)
     new = {key: HeldAnswers(*key, "[]", 0.0, loss, lost=0) for key, loss in lifetimes.items()}
     return replace(state, ledger={**new, **state.ledger})
 
 
-def holds(state: State, plan: Plan) -> bool:
+def holds(state: DeviceState, plan: Plan) -> bool:
     """Whether every metric of a plan that this device remembers answers of is entered, for this epoch."""
     return state.ledger.keys() >= set(_keys(_remembered(state, plan), state.epoch))
 
 
-def asks_anew(state: State, plan: Plan) -> bool:
+def asks_anew(state: DeviceState, plan: Plan) -> bool:
     """Whether a plan asks for remembered answers that no version held has asked for, in no epoch so far."""
     known = {(metric, digest) for metric, digest, _ in state.ledger}
     return not known >= {(metric.name, metric.digest) for metric in _remembered(state, plan)}
 
 
-def count_lost(state: State, limits: LossLimits, now: int) -> State:
+def count_lost(state: DeviceState, limits: LossLimits, now: int) -> DeviceState:
     """
     Enter a lost file: its losses are unknown, so the largest limits that were ever in force are counted.
 
@@ -95,7 +95,7 @@ def count_lost(state: State, limits: LossLimits, now: int) -> State:
     return replace(state, ledger=ledger, lost_year=limits.max_year, lost_at=now, limits=limits)
 
 
-def raise_limits(state: State, max_lifetime: float, max_year: float, *, sampled: bool) -> State:
+def raise_limits(state: DeviceState, max_lifetime: float, max_year: float, *, sampled: bool) -> DeviceState:
     """Enter limits that are in force now, where one is larger than ever."""
     before = state.limits
     after = LossLimits(
@@ -106,7 +106,7 @@ def raise_limits(state: State, max_lifetime: float, max_year: float, *, sampled:
     return state if after == before else replace(state, limits=after)
 
 
-def visit(state: State, plan: Plan, visited: Mapping[str, int]) -> State:
+def visit(state: DeviceState, plan: Plan, visited: Mapping[str, int]) -> DeviceState:
     """Enter the remembered answers that a report used."""
     from reticent.privacy import loss_by_width
 
@@ -122,7 +122,7 @@ def visit(state: State, plan: Plan, visited: Mapping[str, int]) -> State:
     return replace(state, ledger=ledger)
 
 
-def lifetime(state: State, plan: Plan) -> float:
+def lifetime(state: DeviceState, plan: Plan) -> float:
     """
     The loss for life of all remembered answers held, and of a lost file, with those of a plan as if held too.
 
@@ -144,7 +144,7 @@ def lifetime(state: State, plan: Plan) -> float:
     return compose([*held.values(), of_plan])
 
 
-def _remembered(state: State, plan: Plan) -> Sequence[Metric]:
+def _remembered(state: DeviceState, plan: Plan) -> Sequence[Metric]:
     """The metrics of a plan that this device remembers answers of: those that its secret picks."""
     if plan.answers.sampled:
         return ()
@@ -170,7 +170,7 @@ def _lifetimes(metrics: Sequence[Metric], epoch: int) -> dict[Key, float]:
     return {_key(metric, epoch): lifetime_loss(metric.mechanism) for metric in metrics}
 
 
-def begin_epoch(state: State, secret: bytes, began_in: int, reason: str) -> State:
+def begin_epoch(state: DeviceState, secret: bytes, began_in: int, reason: str) -> DeviceState:
     """With a new secret: no remembered answer survives."""
     epoch = Epoch(state.epoch + 1, began_in, reason)
     return replace(state, secret=secret, epoch=epoch.number, epochs={**state.epochs, epoch.number: epoch})
@@ -179,7 +179,9 @@ def begin_epoch(state: State, secret: bytes, began_in: int, reason: str) -> Stat
 # Windows
 
 
-def has_room(state: State, held: Sequence[HeldWindow], start: int, loss: float, most: float | None) -> bool:
+def has_room(
+    state: DeviceState, held: Sequence[HeldWindow], start: int, loss: float, most: float | None
+) -> bool:
     """Whether a window and those that ended in the 365 days before its start, a lost file too, stay within a limit."""
     from reticent.privacy import compose
 
@@ -191,7 +193,7 @@ def has_room(state: State, held: Sequence[HeldWindow], start: int, loss: float, 
     return compose([*before, loss]) <= most
 
 
-def answer_in(state: State, window: Window, round_number: int, loss: float) -> State:
+def answer_in(state: DeviceState, window: Window, round_number: int, loss: float) -> DeviceState:
     """
     Enter the report of a window, of a version that may lose more than the one it was held under.
 

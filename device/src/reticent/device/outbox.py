@@ -15,7 +15,7 @@ from reticent.device.transport import Accepted, Rejected, Retry
 from reticent.frozen import replace
 
 if TYPE_CHECKING:
-    from reticent.device.state import State
+    from reticent.device.state import DeviceState
     from reticent.device.transport import Outcome
     from reticent.reports import Report
 
@@ -26,7 +26,9 @@ LONGEST_BACK_OFF = 3600.0
 LONGEST_DELAY = 1e9  # the most a collector can ask for, s: a report is given up long before
 
 
-def put(state: State, report: Report, send_at: float, closes: int, *, told: bool, as_: str) -> State:
+def put(
+    state: DeviceState, report: Report, send_at: float, closes: int, *, told: bool, as_: str
+) -> DeviceState:
     """Keep a new report: to be sent at a time, or as "local", to be shown and never sent."""
     kept = KeptReport(
         report.round,
@@ -48,12 +50,12 @@ def put(state: State, report: Report, send_at: float, closes: int, *, told: bool
     return replace(state, reports=dict(sorted({**state.reports, report.round: kept}.items())))
 
 
-def changed(state: State, number: int, /, **changes: object) -> State:
+def changed(state: DeviceState, number: int, /, **changes: object) -> DeviceState:
     """With a report changed."""
     return replace(state, reports={**state.reports, number: replace(state.reports[number], **changes)})
 
 
-def drop_waiting(state: State) -> State:
+def drop_waiting(state: DeviceState) -> DeviceState:
     """Without waiting reports. What may have left the device already stays, as a receipt."""
     return replace(
         state,
@@ -65,7 +67,7 @@ def drop_waiting(state: State) -> State:
     )
 
 
-def expire(state: State, now: float) -> State:
+def expire(state: DeviceState, now: float) -> DeviceState:
     """Give up reports that no collector takes any more."""
     for kept in state.waiting:
         if kept.closes <= now:
@@ -73,7 +75,7 @@ def expire(state: State, now: float) -> State:
     return state
 
 
-def sum_up(state: State, before: int) -> State:
+def sum_up(state: DeviceState, before: int) -> DeviceState:
     """
     Keep the latest receipts one by one, and of earlier ones, of rounds before `before`, only their number.
 
@@ -110,7 +112,7 @@ def sum_up(state: State, before: int) -> State:
     )
 
 
-def count_by_state(state: State) -> dict[str, int]:
+def count_by_state(state: DeviceState) -> dict[str, int]:
     """How many reports are in each state, those that are summed up included."""
     counts: dict[str, int] = {}
     for past in state.past.values():
@@ -123,12 +125,12 @@ def count_by_state(state: State) -> dict[str, int]:
 # Sending
 
 
-def next_time(state: State) -> float | None:
+def next_time(state: DeviceState) -> float | None:
     """When the next report is to be sent, unix seconds; None: none waits, or a pause lasts."""
     return None if state.is_paused() else min((kept.next_try for kept in state.waiting), default=None)
 
 
-def due(state: State, now: float, *, early: bool) -> list[KeptReport]:
+def due(state: DeviceState, now: float, *, early: bool) -> list[KeptReport]:
     """What to send now, in the order of rounds; `early`: also what was never tried and waits for its time."""
     if not state.may_send:
         return []
@@ -139,7 +141,7 @@ def due(state: State, now: float, *, early: bool) -> list[KeptReport]:
     ]
 
 
-def claim(state: State, sent: KeptReport, now: float) -> State | None:
+def claim(state: DeviceState, sent: KeptReport, now: float) -> DeviceState | None:
     """With a report entered as being sent; None where it may not be, or another process was first."""
     kept = state.reports.get(sent.round)
     is_same = kept is not None and (kept.id, kept.state, kept.attempts) == (sent.id, "waiting", sent.attempts)
@@ -148,7 +150,7 @@ def claim(state: State, sent: KeptReport, now: float) -> State | None:
     return changed(state, sent.round, told=1, attempts=sent.attempts + 1, next_try=now + 2 * LONGEST_SEND)
 
 
-def settle(state: State, sent: KeptReport, outcome: Outcome, now: float, wait: float) -> State:
+def settle(state: DeviceState, sent: KeptReport, outcome: Outcome, now: float, wait: float) -> DeviceState:
     """With what came of sending a report; `wait`: seconds to the next attempt."""
     kept = state.reports.get(sent.round)
     is_same = kept is not None and kept.id == sent.id

@@ -19,7 +19,7 @@ from reticent.times import first_round_from
 
 if TYPE_CHECKING:
     from reticent.device.engine import Moment
-    from reticent.device.state import State
+    from reticent.device.state import DeviceState
     from reticent.plan import Plan
 
 
@@ -42,12 +42,12 @@ def plan_of(held: HeldPlan | None, given: Plan | None) -> Plan | None:
     return given if is_given else parse_stored(held.text)
 
 
-def plan_for(state: State, moment: Moment, number: int) -> Plan | None:
+def plan_for(state: DeviceState, moment: Moment, number: int) -> Plan | None:
     """The plan that a round is answered under; None where it is no longer available."""
     return plan_of(state.held_in(number), moment.settings.plan)
 
 
-def consider(state: State, moment: Moment, plan: Plan) -> tuple[State, bool]:
+def consider(state: DeviceState, moment: Moment, plan: Plan) -> tuple[DeviceState, bool]:
     """
     Hold the plan from the next round on. A refused one changes nothing: the version held goes on.
 
@@ -76,7 +76,7 @@ def consider(state: State, moment: Moment, plan: Plan) -> tuple[State, bool]:
     return state.with_run(refused=refused, answers=state.newest is not None and not beyond), asks_more
 
 
-def _go_on(state: State, moment: Moment, newest: HeldPlan) -> tuple[State, list[str], bool]:
+def _go_on(state: DeviceState, moment: Moment, newest: HeldPlan) -> tuple[DeviceState, list[str], bool]:
     """Answer the version held in this epoch; or why not: a limit may be lower now."""
     plan = plan_for(state, moment, newest.from_round)
     if plan is None:
@@ -90,12 +90,12 @@ def _go_on(state: State, moment: Moment, newest: HeldPlan) -> tuple[State, list[
     return ledger.hold(state, plan), [], False
 
 
-def _asks_more(state: State, moment: Moment, plan: Plan) -> bool:
+def _asks_more(state: DeviceState, moment: Moment, plan: Plan) -> bool:
     """Whether a plan asks for more than the person agreed to."""
     return moment.settings.ask_again and not consent.covers(state.consent, plan, state.epoch)
 
 
-def _take_over(state: State, moment: Moment, plan: Plan) -> tuple[State, list[str], bool]:
+def _take_over(state: DeviceState, moment: Moment, plan: Plan) -> tuple[DeviceState, list[str], bool]:
     """Hold a version that was not held before; or why not."""
     first = state.at(moment.now) + 1
     round_loss = plan.round_loss

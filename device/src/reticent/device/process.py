@@ -18,9 +18,9 @@ from reticent.errors import ParameterError
 from reticent.frozen import frozen
 
 if TYPE_CHECKING:
-    from reticent.device.state import Consent
-    from reticent.device.session import Session
     from reticent.device.policy import Policy
+    from reticent.device.session import Session
+    from reticent.device.state import Consent
     from reticent.device.transport import Transport
     from reticent.plan import Plan
 

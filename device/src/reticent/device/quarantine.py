@@ -23,7 +23,7 @@ from math import inf
 from reticent.device import ledger
 from reticent.device.prf import SECRET_BYTES
 from reticent.device.schema import APPLICATION_ID, BrokenError, check_layout, create, read_remains
-from reticent.device.state import ASKED, Consent, Epoch, LossLimits, Pause, State, StoredConsent
+from reticent.device.state import ASKED, Consent, DeviceState, Epoch, LossLimits, Pause, StoredConsent
 from reticent.errors import StateError
 from reticent.frozen import frozen, replace
 
@@ -128,7 +128,7 @@ def set_aside(path: str, epoch: int) -> None:
 def _create(path: str, identity: Identity, epoch: int, reason: str) -> None:
     """Write the whole file under another name, then rename it: it is never seen half made."""
     now = identity.current_round
-    state = State(
+    state = DeviceState(
         identity.plan,
         identity.round_seconds,
         os.urandom(SECRET_BYTES),
@@ -220,7 +220,7 @@ def check_header(path: str) -> None:
         raise BrokenError("corrupt")
 
 
-def check_owner(path: str, me: State, identity: Identity | None) -> None:
+def check_owner(path: str, me: DeviceState, identity: Identity | None) -> None:
     """Raise where a file is that of another plan or round length."""
     if identity and me.plan != identity.plan:
         raise StateError(

@@ -21,7 +21,7 @@ from reticent.frozen import frozen
 from reticent.times import start_of
 
 if TYPE_CHECKING:
-    from reticent.device.state import State
+    from reticent.device.state import DeviceState
     from reticent.html import Safe
 
 _NOTHING: Mapping[str, Any] = {}
@@ -224,7 +224,7 @@ def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
     return ["round", "version", "state", *metrics], rows
 
 
-def receipt_of(state: State) -> Receipt:
+def receipt_of(state: DeviceState) -> Receipt:
     """The receipt that a state holds."""
     import json
 

@@ -20,12 +20,12 @@ from reticent.times import start_of
 
 if TYPE_CHECKING:
     from reticent.device.engine import Moment
-    from reticent.device.state import State
+    from reticent.device.state import DeviceState
     from reticent.plan import Plan, Window
     from reticent.reports import Report
 
 
-def due(state: State, moment: Moment) -> list[int]:
+def due(state: DeviceState, moment: Moment) -> list[int]:
     """The finished rounds to answer now: all that the collector still takes, whole spells only."""
     if state.enrolled_from is None or state.is_paused() or not state.records:
         return []
@@ -39,7 +39,7 @@ def due(state: State, moment: Moment) -> list[int]:
     ]
 
 
-def is_due(state: State, moment: Moment, number: int) -> bool:
+def is_due(state: DeviceState, moment: Moment, number: int) -> bool:
     """
     Whether a round can still be answered, and the last round up to it in which the program ran.
 
@@ -50,7 +50,7 @@ def is_due(state: State, moment: Moment, number: int) -> bool:
     return last is not None and all(_is_answerable(state, moment, each) for each in {number, last})
 
 
-def _is_answerable(state: State, moment: Moment, number: int) -> bool:
+def _is_answerable(state: DeviceState, moment: Moment, number: int) -> bool:
     plan = plan_for(state, moment, number)
     return (
         plan is not None
@@ -62,21 +62,21 @@ def _is_answerable(state: State, moment: Moment, number: int) -> bool:
     )
 
 
-def _first_open(state: State, moment: Moment) -> int:
+def _first_open(state: DeviceState, moment: Moment) -> int:
     """The first round that collectors still take, under any version held."""
     held = [plan_of(held, moment.settings.plan) for held in state.plans.values()]
     grace = max((plan.grace_seconds for plan in held if plan), default=0)
     return state.at(moment.now - grace)
 
 
-def last_closed(state: State, moment: Moment) -> int:
+def last_closed(state: DeviceState, moment: Moment) -> int:
     """The latest round for which no collector takes reports any more."""
     plan = plan_for(state, moment, state.at(moment.now))
     grace = plan.grace_seconds if plan else 0
     return state.at(moment.now - grace) - 1
 
 
-def next_report(state: State, moment: Moment) -> Report | None:
+def next_report(state: DeviceState, moment: Moment) -> Report | None:
     """The answer to the next unanswered round as it stands, not kept; None: none is picked, or no plan held."""
     from reticent.device.answers import answer
 
@@ -92,17 +92,25 @@ def next_report(state: State, moment: Moment) -> Report | None:
     return answer(draws, plan, picked, totals.read(state, picked), moment.settings.segment).report
 
 
-def answered(state: State, moment: Moment, number: int, *, told: bool) -> tuple[State, Report | None]:
+def answered(
+    state: DeviceState, moment: Moment, number: int, *, told: bool
+) -> tuple[DeviceState, Report | None]:
     """With the report of a round, made now unless it exists; None where there is none."""
     kept = state.reports.get(number)
-    if kept is not None:
-        if not kept.is_intact(state.plan):
-            return state.noting("report-damaged"), None
-        if kept.state == "local":
-            return state, None
-        if told:  # its bytes are about to be handed out
-            state = outbox.changed(state, number, told=1)
-        return state, kept.report(state.plan)
+    if kept is None:
+        return _made(state, moment, number, told=told)
+    if not kept.is_intact(state.plan):
+        return state.noting("report-damaged"), None
+    if kept.state == "local":
+        return state, None
+    # Its bytes are about to be handed out.
+    return outbox.changed(state, number, told=1) if told else state, kept.report(state.plan)
+
+
+def _made(
+    state: DeviceState, moment: Moment, number: int, *, told: bool
+) -> tuple[DeviceState, Report | None]:
+    """With a new report: that, the end of its values and its loss are one step."""
     if number <= state.silent_through or state.is_paused_in(number, number):
         return state, None
     plan = plan_for(state, moment, number)
@@ -118,30 +126,27 @@ def answered(state: State, moment: Moment, number: int, *, told: bool) -> tuple[
     window = plan.window_of(number)
     spread = min(plan.round_seconds, plan.grace_seconds) * 3 // 4
     send_at = span.end + draws.delay(number) * spread / 2**64
-    # All three at once: the report, the end of its values, and its loss.
     is_local = state.consent.in_force != "granted"
+    held = state.held_in(number)
     as_ = "local" if is_local else "waiting"
-    loss = 0.0
-    if window is not None and not is_local:
-        held = state.held_in(number)
-        loss = held.round_loss if held else inf
     state = outbox.put(state, report, send_at, span.closes, told=told, as_=as_)
     state = totals.erase(state, number, number)
     # Not beyond the start of a window that may still be answered.
-    starts = [held.start for held in state.windows.values() if held.end > span.start]
+    starts = [one.start for one in state.windows.values() if one.end > span.start]
     state = outbox.sum_up(state, before=state.at(min(starts, default=1 << 62)))
     if window is not None:
+        loss = 0.0 if is_local else held.round_loss if held else inf
         state = ledger.answer_in(state, window, number, loss)
     elif not is_local:
         state = ledger.visit(state, plan, visited)
     return state, report
 
 
-def _draws(state: State, window: Window | None) -> SecretDraws:
+def _draws(state: DeviceState, window: Window | None) -> SecretDraws:
     return SecretDraws(state.secret, state.plan, state.epoch, window.start if window else None)
 
 
-def _draws_for(state: State, moment: Moment, number: int) -> SecretDraws | None:
+def _draws_for(state: DeviceState, moment: Moment, number: int) -> SecretDraws | None:
     """What a round is answered with; None where it is not answered. Independent of values."""
     plan = plan_for(state, moment, number)
     if plan is None or plan.has_expired(moment.now):
@@ -156,7 +161,7 @@ def _draws_for(state: State, moment: Moment, number: int) -> SecretDraws | None:
     return _draws(state, window) if is_picked else None
 
 
-def _picked(state: State, held: Mapping[int, HeldWindow], window: Window) -> int | None:
+def _picked(state: DeviceState, held: Mapping[int, HeldWindow], window: Window) -> int | None:
     """The round of a window that is answered in it; None: none is, or one was."""
     mine = held.get(window.start)
     if mine is None or mine.round is not None or window.first <= state.silent_through:
@@ -165,7 +170,7 @@ def _picked(state: State, held: Mapping[int, HeldWindow], window: Window) -> int
     return None if state.is_paused_in(window.first, picked, by_rule=True) else picked
 
 
-def hold_windows(state: State, moment: Moment) -> State:
+def hold_windows(state: DeviceState, moment: Moment) -> DeviceState:
     """
     Hold each window, in order, that has begun since the last one held and can still be answered.
 
@@ -195,7 +200,7 @@ def hold_windows(state: State, moment: Moment) -> State:
 
 
 def _next_window(
-    state: State, moment: Moment, held: Mapping[int, HeldWindow], first: int
+    state: DeviceState, moment: Moment, held: Mapping[int, HeldWindow], first: int
 ) -> HeldWindow | None:
     """The window that begins with a round, if it can be held after those that are held."""
     version = state.held_in(first)
@@ -213,7 +218,7 @@ def _next_window(
     return HeldWindow(window.start, end, version.round_loss, None)
 
 
-def next_answer(state: State, moment: Moment) -> int | None:
+def next_answer(state: DeviceState, moment: Moment) -> int | None:
     """When the next answer is given if nothing changes, unix seconds; None: not within three years."""
     if state.enrolled_from is None:
         return None
@@ -245,7 +250,7 @@ def next_answer(state: State, moment: Moment) -> int | None:
     return None
 
 
-def wanted(state: State, moment: Moment, changes: totals.TotalChanges) -> totals.TotalChanges:
+def wanted(state: DeviceState, moment: Moment, changes: totals.TotalChanges) -> totals.TotalChanges:
     """
     Without the values of rounds that are not picked: they stay out of the file.
 
@@ -254,7 +259,7 @@ def wanted(state: State, moment: Moment, changes: totals.TotalChanges) -> totals
     return {place: change for place, change in changes.items() if _wants(state, moment, place[0])}
 
 
-def _wants(state: State, moment: Moment, number: int) -> bool:
+def _wants(state: DeviceState, moment: Moment, number: int) -> bool:
     plan = plan_for(state, moment, number)
     window = plan.window_of(number) if plan else None
     if window is None:
@@ -267,7 +272,7 @@ def _wants(state: State, moment: Moment, number: int) -> bool:
     )
 
 
-def timeline(state: State, plan: Plan | None) -> list[tuple[int, Plan]]:
+def timeline(state: DeviceState, plan: Plan | None) -> list[tuple[int, Plan]]:
     """The first round of each of the latest versions held, and its plan, the newest first."""
     held = list(state.plans.values())[:-5:-1]
     return [(one.from_round, found) for one in held if (found := plan_of(one, plan)) is not None]

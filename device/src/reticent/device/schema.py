@@ -1,6 +1,6 @@
 """
-The state file: one SQLite database per device and plan, whose rows are a `State`. All SQL about them is here. Every
-column says what it holds and in which unit.
+The state file: one SQLite database per device and plan, whose rows are a `DeviceState`. All SQL about them is here.
+Every column says what it holds and in which unit.
 
 Rounds are numbered as on the wire: floor(unix seconds / round length).
 
@@ -22,6 +22,7 @@ from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.state import (
     ASKED,
     CONSENTS,
+    DeviceState,
     Epoch,
     HeldAnswers,
     HeldPlan,
@@ -30,7 +31,6 @@ from reticent.device.state import (
     LossLimits,
     Past,
     Pause,
-    State,
     StoredConsent,
 )
 from reticent.errors import ReticentError, StateError
@@ -239,8 +239,8 @@ def _columns(table: str) -> list[str]:
 _KINDS = ("INTEGER", "REAL", "TEXT", "BLOB")
 
 
-class _Rows(NamedTuple):
-    """How the rows of a table are a mapping of a `State`."""
+class _TableRows(NamedTuple):
+    """How the rows of a table are a mapping of a `DeviceState`."""
 
     columns: list[str]
     key: list[str]
@@ -283,7 +283,7 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 
 _ROWS = {
-    table: _Rows(_columns(table), key.split(), of)
+    table: _TableRows(_columns(table), key.split(), of)
     for table, key, of in (
         ("epochs", "epoch", Epoch),
         ("plans", "version", HeldPlan),
@@ -300,7 +300,7 @@ _ROWS = {
 }
 
 
-def load(connection: sqlite3.Connection) -> State:
+def load(connection: sqlite3.Connection) -> DeviceState:
     """All that a file holds."""
     of_device = ("plan", "round_seconds", "secret", "epoch", "silent_through", "enrolled_from", "changed_in")
     fields = _only_row(connection, "device", of_device)
@@ -309,7 +309,9 @@ def load(connection: sqlite3.Connection) -> State:
     lost = {"lost_year": limits.pop("lost_year"), "lost_at": limits.pop("lost_at")}
     chosen = _only_row(connection, "consent", StoredConsent.__match_args__)
     tables: dict[str, Any] = {table: rows.load(connection, table) for table, rows in _ROWS.items()}
-    return State(**fields, **lost, **tables, limits=LossLimits(**limits), consent=StoredConsent(**chosen))
+    return DeviceState(
+        **fields, **lost, **tables, limits=LossLimits(**limits), consent=StoredConsent(**chosen)
+    )
 
 
 def _only_row(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> dict[str, Any]:
@@ -317,7 +319,7 @@ def _only_row(connection: sqlite3.Connection, table: str, columns: tuple[str, ..
     return dict(zip(columns, row, strict=True))
 
 
-def save(connection: sqlite3.Connection, before: State, after: State) -> None:
+def save(connection: sqlite3.Connection, before: DeviceState, after: DeviceState) -> None:
     """Write what an event has changed, within the caller's transaction."""
     for table, rows in _ROWS.items():
         old = getattr(before, table)
@@ -341,25 +343,25 @@ def save(connection: sqlite3.Connection, before: State, after: State) -> None:
         connection.execute("UPDATE device SET silent_through = ?, enrolled_from = ?, changed_in = ?", rounds)
 
 
-def _limits_row(state: State) -> tuple[object, ...]:
+def _limits_row(state: DeviceState) -> tuple[object, ...]:
     lifetime, year = float(state.limits.max_lifetime), float(state.limits.max_year)
     return lifetime, year, state.limits.sampled, state.lost_year, state.lost_at
 
 
-def held_by(state: State) -> float:
+def held_by(state: DeviceState) -> float:
     """The loss for life of all that is held: it is kept in the row about the device, under its checksum."""
     from reticent.privacy import compose
 
     return compose(entry.lifetime for entry in state.ledger.values())
 
 
-def create(connection: sqlite3.Connection, state: State) -> None:
+def create(connection: sqlite3.Connection, state: DeviceState) -> None:
     """Make the tables of a new file, with what is in it from the start, within the caller's transaction."""
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {known_layout()}")
     for table in TABLES.values():
         connection.execute(table)
-    empty = State(state.plan, state.round_seconds, b"", -1, state.silent_through)
+    empty = DeviceState(state.plan, state.round_seconds, b"", -1, state.silent_through)
     row = (state.plan, state.round_seconds, state.silent_through)
     connection.execute("INSERT INTO device VALUES (1, ?, ?, x'', -1, 0.0, x'', ?, NULL, NULL)", row)
     connection.execute("INSERT INTO consent VALUES (1, NULL, NULL, '', NULL)")
@@ -402,7 +404,7 @@ def _tables_in(connection: sqlite3.Connection) -> set[str]:
     return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def check_content(connection: sqlite3.Connection) -> State:
+def check_content(connection: sqlite3.Connection) -> DeviceState:
     """What a file of this layout holds, read once as far as it is read later; raise where it is broken."""
     check_identity(connection)
     if not _tables_in(connection) >= TABLES.keys():

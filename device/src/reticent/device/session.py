@@ -17,7 +17,7 @@ from reticent.device.faults import Faults
 from reticent.device.outbox import LONGEST_SEND
 from reticent.device.prf import SECRET_BYTES
 from reticent.device.quarantine import Identity
-from reticent.device.state import ASKED, Place, Run, State, records
+from reticent.device.state import ASKED, DeviceState, Place, RunFacts, records
 from reticent.device.statefile import StateFile
 from reticent.device.totals import Call, TotalChange, change_by, merge_changes
 from reticent.device.transport import Accepted, Rejected, Retry
@@ -48,10 +48,10 @@ class Session:
         self._faults = faults
         self._pending: Backlog[Place, TotalChange] = Backlog(merge_changes)
         self.round_seconds = plan.round_seconds if plan else 0
-        self.run = Run(silenced_by=settings.policy.silenced_by() if plan else ())
+        self.run = RunFacts(silenced_by=settings.policy.silenced_by() if plan else ())
         self.newest: Plan | None = plan  # the plan that the program came with, or the newest that is held
         self._timeline: list[tuple[int, Mapping[str, Question]]] = []
-        self._latest: State | None = (
+        self._latest: DeviceState | None = (
             None  # as it was last saved or looked at: a new file where this one is lost
         )
         self.file = StateFile(
@@ -79,7 +79,7 @@ class Session:
     def _moment(self) -> Moment:
         return Moment(self._settings, self._clock(), os.urandom(SECRET_BYTES))
 
-    def _opened(self, state: State, notes: list[str]) -> State:
+    def _opened(self, state: DeviceState, notes: list[str]) -> DeviceState:
         """The state file was opened, for the first time or because another is in its place."""
         for note in notes:
             self._faults.add(note)
@@ -88,7 +88,7 @@ class Session:
         self._adopt(state)
         return state
 
-    def _adopt(self, state: State) -> None:
+    def _adopt(self, state: DeviceState) -> None:
         """Go by a state from now on."""
         is_other = state.run.consent != self.run.consent
         self.run = state.run
@@ -98,7 +98,7 @@ class Session:
         if is_other:
             self._pending = Backlog(merge_changes)  # what waits was recorded under another consent
 
-    def _ask(self, state: State) -> None:
+    def _ask(self, state: DeviceState) -> None:
         """What the latest versions held ask, for `record`."""
         from reticent.device.rounds import timeline
 
@@ -115,13 +115,13 @@ class Session:
             for first, plan in held
         ]
 
-    def _look(self) -> State:
+    def _look(self) -> DeviceState:
         """What the file holds now, as this program knows it; nothing is adopted or written."""
         return replace(self.file.read(), run=self.run)
 
     def _do(
         self,
-        event: Callable[[State, Moment], tuple[State, AResult]],
+        event: Callable[[DeviceState, Moment], tuple[DeviceState, AResult]],
         patience: float = 2.0,
         *,
         durable: bool = True,
@@ -134,7 +134,7 @@ class Session:
         `is_call`: not only values are written, so the program is present.
         """
 
-        def change(state: State) -> tuple[State, AResult]:
+        def change(state: DeviceState) -> tuple[DeviceState, AResult]:
             moment = self._moment()
             state = engine.begun(replace(state, run=self.run), moment)
             if state.run.consent != self.run.consent:
@@ -144,7 +144,7 @@ class Session:
             state = engine.recorded(state, moment, self._pending.take(), self._faults.take())
             return event(state, moment)
 
-        def committed(state: State) -> None:
+        def committed(state: DeviceState) -> None:
             self._pending.drop_taken()
             self._faults.drop_written()
             self._adopt(state)
@@ -247,7 +247,9 @@ class Session:
 
     def send_due(self, transport: Transport, deadline: float, *, early: bool) -> int:
         """
-        Send what is due, in the order of rounds, until `deadline` (of `time.monotonic`); returns how many were accepted.
+        Send what is due, in the order of rounds, until `deadline` (of `time.monotonic`).
+
+        Returns how many were accepted.
 
         `early`: also untried reports that would be spread over the round; a retry always waits for its time.
         """
@@ -274,13 +276,13 @@ class Session:
             accepted += isinstance(outcome, Accepted)
         return accepted
 
-    def _enter(self, event: Callable[[State], State]) -> None:
+    def _enter(self, event: Callable[[DeviceState], DeviceState]) -> None:
         self.file.update(lambda state: (event(state), None), patience=2.0)
 
     def _claim(self, kept: KeptReport) -> bool:
         """Enter that a report is being sent; False where it may not be, or another process was first."""
 
-        def claim(state: State) -> tuple[State, bool]:
+        def claim(state: DeviceState) -> tuple[DeviceState, bool]:
             claimed = outbox.claim(state, kept, self._clock())
             return claimed or state, claimed is not None
 
@@ -402,12 +404,12 @@ class Session:
         self._pending = Backlog(merge_changes)
 
 
-def _nothing(state: State, moment: Moment) -> tuple[State, None]:
+def _nothing(state: DeviceState, moment: Moment) -> tuple[DeviceState, None]:
     """The event of a program that only writes what waits."""
     return state, None
 
 
-def _given_up(state: State, kept: KeptReport) -> State:
+def _given_up(state: DeviceState, kept: KeptReport) -> DeviceState:
     current = state.reports.get(kept.round)
     is_waiting = current is not None and current.state == "waiting"
     return outbox.changed(state, kept.round, state="expired") if is_waiting else state

@@ -173,7 +173,7 @@ class HeldAnswers:
 
 
 @frozen()
-class Run:
+class RunFacts:
     """What a running program knows beside what is kept."""
 
     consent: Consent = "unset"  #: In force, as this program last saw it
@@ -184,7 +184,7 @@ class Run:
 
 
 @frozen()
-class State:
+class DeviceState:
     """All that a device keeps. Mappings are in the order of their keys."""
 
     plan: str  #: Its name; a state serves one plan
@@ -211,20 +211,20 @@ class State:
     attempts: Mapping[str, tuple[int, float]] = _NONE  #: By outcome: how often, and when last (unix seconds)
     ledger: Mapping[tuple[str, bytes, int], HeldAnswers] = _NONE  #: By metric, digest and epoch
     notes: Mapping[str, int] = _NONE  #: What went wrong, by kind
-    run: Run = Run()
+    run: RunFacts = RunFacts()
 
     def __repr__(self) -> str:
-        return f"State(plan={self.plan!r}, epoch={self.epoch})"
+        return f"DeviceState(plan={self.plan!r}, epoch={self.epoch})"
 
     def at(self, now: float) -> int:
         """The round under way at a time."""
         return round_at(now, self.round_seconds)
 
-    def with_run(self, **changes: object) -> State:
+    def with_run(self, **changes: object) -> DeviceState:
         """The same, but for what the program knows."""
         return replace(self, run=replace(self.run, **changes))
 
-    def noting(self, kind: str, count: int = 1) -> State:
+    def noting(self, kind: str, count: int = 1) -> DeviceState:
         """With a fault counted."""
         return replace(self, notes={**self.notes, kind: self.notes.get(kind, 0) + count}) if count else self
 

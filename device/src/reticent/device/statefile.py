@@ -66,7 +66,7 @@ from reticent.device.schema import (
 from reticent.errors import StateError
 
 if TYPE_CHECKING:
-    from reticent.device.state import State
+    from reticent.device.state import DeviceState
 
 AResult = TypeVar("AResult")
 
@@ -89,7 +89,7 @@ class StateFile:
         self,
         path: str,
         identity: Callable[[], Identity] | None,
-        opened: Callable[[State, list[str]], State],
+        opened: Callable[[DeviceState, list[str]], DeviceState],
         after_fork: Callable[[], None],
         patience: float = 2.0,
     ) -> None:
@@ -102,7 +102,7 @@ class StateFile:
         self._depth = 0
         self._connection: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
-        self._known: tuple[int, State] | None = None  # what the file held, and its `data_version` then
+        self._known: tuple[int, DeviceState] | None = None  # what the file held, and its `data_version` then
         self._pid = os.getpid()
         self._closed = False
         self._log_to_wipe = False
@@ -129,11 +129,11 @@ class StateFile:
 
     def update(
         self,
-        event: Callable[[State], tuple[State, AResult]],
+        event: Callable[[DeviceState], tuple[DeviceState, AResult]],
         *,
         durable: bool = False,
         patience: float = 0.25,
-        committed: Callable[[State], None] = lambda state: None,
+        committed: Callable[[DeviceState], None] = lambda state: None,
     ) -> AResult:
         """
         Replace the state by what an event makes of it, all or nothing; `durable`: on disk when this returns.
@@ -151,7 +151,7 @@ class StateFile:
             committed(after)
         return result
 
-    def read(self, patience: float = 2.0) -> State:
+    def read(self, patience: float = 2.0) -> DeviceState:
         """What the file holds now."""
         with self._hold(patience) as connection:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
@@ -176,14 +176,14 @@ class StateFile:
             finally:
                 self._roll_back(connection)
 
-    def _state_in(self, connection: sqlite3.Connection) -> State:
+    def _state_in(self, connection: sqlite3.Connection) -> DeviceState:
         """What the file holds, within a transaction: read again where another connection has changed it."""
         [(version,)] = connection.execute("PRAGMA data_version")
         if self._known is None or self._known[0] != version:
             self._known = version, load(connection)
         return self._known[1]
 
-    def _know(self, connection: sqlite3.Connection, state: State) -> None:
+    def _know(self, connection: sqlite3.Connection, state: DeviceState) -> None:
         """What was committed just now; another connection's commit since then would show."""
         self.epoch = state.epoch
         if self._known is not None:
@@ -402,7 +402,7 @@ class StateFile:
 
 def _upgrade(path: str, connection: sqlite3.Connection, identity: Identity | None) -> None:
     """
-    Run the missing steps in one durable transaction: after a crash the file has the old layout or the new one.
+    RunFacts the missing steps in one durable transaction: after a crash the file has the old layout or the new one.
 
     A file that was broken before is quarantined like any other. One that was whole stays as it is where a step
     fails: a new secret would cost privacy.

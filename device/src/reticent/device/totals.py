@@ -10,7 +10,7 @@ from reticent.device.state import Place
 from reticent.frozen import replace
 
 if TYPE_CHECKING:
-    from reticent.device.state import State
+    from reticent.device.state import DeviceState
     from reticent.plan import Metric
 
 
@@ -59,8 +59,8 @@ def _sum(total: Value, amount: Value, max_value: Value) -> Value:
     return total if type(total) is int else cut(total)
 
 
-def write(state: State, changes: TotalChanges) -> State:
-    """Apply changes. Those of rounds without an answer are dropped, and those of answered rounds are counted as late."""
+def write(state: DeviceState, changes: TotalChanges) -> DeviceState:
+    """Apply changes. Those of rounds without an answer are dropped; those of answered rounds are counted as late."""
     late = 0
     totals = dict(state.totals)
     for (number, metric), change in changes.items():
@@ -75,14 +75,14 @@ def write(state: State, changes: TotalChanges) -> State:
     return replace(state, totals=totals).noting("late-value", late)
 
 
-def read(state: State, round_number: int) -> dict[str, Value]:
+def read(state: DeviceState, round_number: int) -> dict[str, Value]:
     """The totals of a round."""
     return {
         metric: _number(value) for (number, metric), value in state.totals.items() if number == round_number
     }
 
 
-def erase(state: State, first: int, last: int) -> State:
+def erase(state: DeviceState, first: int, last: int) -> DeviceState:
     """Without the totals of the rounds from `first` to `last`."""
     totals = {place: value for place, value in state.totals.items() if not first <= place[0] <= last}
     return state if len(totals) == len(state.totals) else replace(state, totals=totals)

@@ -22,8 +22,7 @@ from collections.abc import Mapping
 from operator import add
 
 from reticent.device.backlog import Backlog, StateBusyError
-from reticent.device.schema import NewerStateError
-from reticent.errors import StateError
+from reticent.errors import NewerStateError, StateError
 
 _PROBLEMS = {
     "state-busy": "the state file is locked by another process",

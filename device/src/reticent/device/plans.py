@@ -127,3 +127,9 @@ def _take_over(state: DeviceState, moment: Moment, plan: Plan) -> tuple[DeviceSt
     if plan.answers.sampled:
         state = ledger.raise_limits(state, 0.0, 0.0, sampled=True)
     return ledger.hold(state, plan), [], False
+
+
+def timeline(state: DeviceState, plan: Plan | None) -> list[tuple[int, Plan]]:
+    """The first round of each of the latest versions held, and its plan, the newest first."""
+    held = list(state.plans.values())[:-5:-1]
+    return [(one.from_round, found) for one in held if (found := plan_of(one, plan)) is not None]

@@ -13,15 +13,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from reticent import privacy
-from reticent.device import ledger, plans
-from reticent.device.ledger import Entry
-from reticent.device.state import Epoch, HeldWindow, Past
-from reticent.device.transport import in_words
 from reticent.frozen import frozen
-from reticent.times import start_of
 
 if TYPE_CHECKING:
-    from reticent.device.state import DeviceState
+    from reticent.device.ledger import Entry
+    from reticent.device.state import Epoch, HeldWindow, Past
     from reticent.html import Safe
 
 _NOTHING: Mapping[str, Any] = {}
@@ -224,38 +220,6 @@ def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
     return ["round", "version", "state", *metrics], rows
 
 
-def receipt_of(state: DeviceState) -> Receipt:
-    """The receipt that a state holds."""
-    import json
-
-    from reticent.device.words import bits_by_metric, question
-
-    layouts = {version: json.loads(held.layout) for version, held in state.plans.items()}
-    asked = plans.plan_of(state.newest, None)
-    reports = []
-    for kept in state.reports.values():
-        layout = [(str(name), int(count)) for name, count, _ in layouts.get(kept.version, ())]
-        bits = {
-            name: bits for name, bits, is_asked in bits_by_metric(kept.report(state.plan), layout) if is_asked
-        }
-        start = start_of(kept.round, state.round_seconds)
-        end = start + state.round_seconds
-        told = Told(
-            kept.round, kept.version, kept.id.hex(), kept.epoch, bits, kept.state, kept.code, start, end
-        )
-        reports.append(told)
-    return Receipt(
-        state.plan,
-        tuple(reports),
-        tuple(ledger.entries(state)),
-        tuple(state.epochs.values()),
-        windows=tuple(state.windows.values()),
-        earlier=tuple(sorted(state.past.values(), key=lambda past: (past.first_round, past.state))),
-        owner=asked.owner if asked else "",
-        questions={metric.name: question(metric) for metric in asked.metrics} if asked else {},
-    )
-
-
 _CONSENT = {
     "unset": "consent is unset: the person has not been asked, or has to be asked again",
     "denied": "consent is denied",
@@ -340,6 +304,8 @@ class Status:
             lines.append(f"  next answer: {_time(self.next_answer)}")
         if self.sends is False:
             lines.append("  no endpoint: reports are made on request and not sent")
+        from reticent.device.transport import in_words
+
         if self.last_attempt is not None:
             lines.append(f"  last attempt to send: {_time(self.last_attempt)}, {in_words(self.last_outcome)}")
         if self.next_try is not None:

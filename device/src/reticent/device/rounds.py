@@ -21,7 +21,7 @@ from reticent.times import start_of
 if TYPE_CHECKING:
     from reticent.device.engine import Moment
     from reticent.device.state import DeviceState
-    from reticent.plan import Plan, Window
+    from reticent.plan import Window
     from reticent.reports import Report
 
 
@@ -270,9 +270,3 @@ def _wants(state: DeviceState, moment: Moment, number: int) -> bool:
         and window.first >= enrolled
         and _draws(state, window).picked_round(window) == number
     )
-
-
-def timeline(state: DeviceState, plan: Plan | None) -> list[tuple[int, Plan]]:
-    """The first round of each of the latest versions held, and its plan, the newest first."""
-    held = list(state.plans.values())[:-5:-1]
-    return [(one.from_round, found) for one in held if (found := plan_of(one, plan)) is not None]

@@ -33,7 +33,7 @@ from reticent.device.state import (
     Pause,
     StoredConsent,
 )
-from reticent.errors import ReticentError, StateError
+from reticent.errors import NewerStateError, ReticentError
 
 APPLICATION_ID = 0x72657469
 
@@ -193,10 +193,6 @@ def _to_layout_2(connection: sqlite3.Connection) -> None:
 
 STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_to_layout_2,)
 """The first makes layout 2 of layout 1, the second layout 3 of layout 2, and so on."""
-
-
-class NewerStateError(StateError):
-    """The file has a layout that this version does not know; nothing in it was changed."""
 
 
 def known_layout() -> int:

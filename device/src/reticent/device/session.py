@@ -9,7 +9,7 @@ from functools import partial
 from math import floor
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from reticent.device import consent, engine, outbox
+from reticent.device import consent, engine, ledger, outbox, plans
 from reticent.device.backlog import Backlog
 from reticent.device.clamp import Value, taken
 from reticent.device.engine import Moment
@@ -100,9 +100,7 @@ class Session:
 
     def _ask(self, state: DeviceState) -> None:
         """What the latest versions held ask, for `record`."""
-        from reticent.device.rounds import timeline
-
-        held = timeline(state, self._settings.plan)
+        held = plans.timeline(state, self._settings.plan)
         self.newest = self._settings.plan or (held[0][1] if held else None)
         self._timeline = [
             (
@@ -353,9 +351,38 @@ class Session:
 
     def receipt(self) -> Receipt:
         """Every report, and a bound on what they reveal."""
-        from reticent.device.receipt import receipt_of
+        import json
 
-        return receipt_of(self._look())
+        from reticent.device.receipt import Receipt, Told
+        from reticent.device.words import bits_by_metric, question
+
+        state = self._look()
+        layouts = {version: json.loads(held.layout) for version, held in state.plans.items()}
+        asked = plans.plan_of(state.newest, None)
+        reports = []
+        for kept in state.reports.values():
+            layout = [(str(name), int(count)) for name, count, _ in layouts.get(kept.version, ())]
+            bits = {
+                name: bits
+                for name, bits, is_asked in bits_by_metric(kept.report(state.plan), layout)
+                if is_asked
+            }
+            start = start_of(kept.round, state.round_seconds)
+            end = start + state.round_seconds
+            told = Told(
+                kept.round, kept.version, kept.id.hex(), kept.epoch, bits, kept.state, kept.code, start, end
+            )
+            reports.append(told)
+        return Receipt(
+            state.plan,
+            tuple(reports),
+            tuple(ledger.entries(state)),
+            tuple(state.epochs.values()),
+            windows=tuple(state.windows.values()),
+            earlier=tuple(sorted(state.past.values(), key=lambda past: (past.first_round, past.state))),
+            owner=asked.owner if asked else "",
+            questions={metric.name: question(metric) for metric in asked.metrics} if asked else {},
+        )
 
     def next_report(self) -> tuple[Plan, Report, Literal["waiting", "under way"]] | None:
         """The oldest waiting report, or that of the current round as it stands."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shared.devices import HERE, SECONDS, Make, Query, clock_in
+from tests.shared.devices import HERE, SECONDS, InFile, Make, clock_in
 
 from reticent.device import Accepted, Device, Outcome, Policy, Rejected, Retry, StateFile
 from reticent.plan import Plan
@@ -373,7 +373,7 @@ def test_the_folder_is_synced_after_a_new_file_has_its_name(
 
 
 def test_a_pause_keeps_its_rounds_when_the_clock_goes_back(
-    device_of: Make, clock: ManualClock, query: Query
+    device_of: Make, clock: ManualClock, in_file: InFile
 ) -> None:
     """Paused in one round, resumed "before" it: the round in which it was paused is not answered."""
     device = device_of()
@@ -381,7 +381,9 @@ def test_a_pause_keeps_its_rounds_when_the_clock_goes_back(
     device.pause()
     clock.advance(-SECONDS)
     device.resume()
-    assert query("SELECT from_round, through_round FROM pauses") == [(HERE + 2, HERE + 2)]
+    assert [(pause.from_round, pause.through_round) for pause in in_file().pauses.values()] == [
+        (HERE + 2, HERE + 2)
+    ]
     clock.advance(2 * SECONDS)
     assert device.report(HERE + 2) is None
     clock.advance(SECONDS)
@@ -403,7 +405,7 @@ def test_a_second_pause_in_an_earlier_round_keeps_the_first(device_of: Make, clo
 
 
 def test_two_devices_told_to_come_later_do_not_come_together(
-    device_of: Make, clock: ManualClock, query: Query
+    device_of: Make, clock: ManualClock, in_file: InFile
 ) -> None:
     """`Retry-After` has jitter on top: of 20 draws from 2⁶⁴, two are equal with a chance of 10⁻¹⁷."""
     device = device_of(transport=RecordingTransport(outcomes=[Retry(600.0, "too-busy")] * 20))
@@ -412,8 +414,7 @@ def test_two_devices_told_to_come_later_do_not_come_together(
         clock.advance(SECONDS)
         device.flush()
         waits |= {
-            wait
-            for (wait,) in query("SELECT next_try - ? FROM reports WHERE next_try > ?", clock.now, clock.now)
+            kept.next_try - clock.now for kept in in_file().reports.values() if kept.next_try > clock.now
         }
     assert len(waits) >= 18
-    assert all(600 <= float(str(wait)) <= 615 for wait in waits)
+    assert all(600 <= wait <= 615 for wait in waits)

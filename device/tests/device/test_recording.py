@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.shared.devices import HERE, Make, Query
+from tests.shared.devices import HERE, InFile, Make
 from tests.shared.processes import run_script
 
 from reticent.device import Device, Policy, StateFile
@@ -486,7 +486,7 @@ def test_threads_that_write_at_once(device_of: Make, plan: Plan, state: Path, cl
     assert devices[0]._recorded(HERE) == {"editor_seconds": 400}
 
 
-def test_names_that_the_plan_does_not_have_are_noted_by_name(device_of: Make, query: Query) -> None:
+def test_names_that_the_plan_does_not_have_are_noted_by_name(device_of: Make, in_file: InFile) -> None:
     device = device_of(segment={"os": "linux", "flavour": "sweet"})
     device.add("editor_secs")
     device.set("a name\nwith everything" + "x" * 100, 1)
@@ -500,8 +500,8 @@ def test_names_that_the_plan_does_not_have_are_noted_by_name(device_of: Make, qu
     assert len(device.status().notes) < 20, "names of any number are bounded"
 
 
-def test_what_went_wrong_is_kept_where_no_value_is(device_of: Make, query: Query) -> None:
+def test_what_went_wrong_is_kept_where_no_value_is(device_of: Make, in_file: InFile) -> None:
     device = device_of()
     device.add("editor_secs")
     assert device.close()
-    assert query("SELECT kind, count FROM notes") == [("unknown-metric: editor_secs", 1)]
+    assert in_file().notes == {"unknown-metric: editor_secs": 1}

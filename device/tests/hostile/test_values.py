@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy
 import pytest
-from tests.shared.devices import HERE, Query, identity
+from tests.shared.devices import HERE, InFile, identity
 
 from reticent.device import Device
 from reticent.plan import Plan
@@ -125,7 +125,7 @@ CALLS: dict[str, tuple[Callable[[Device], list[None]], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("kind", CALLS)
-def test_what_a_call_leaves(make: Make, kind: str, query: Query, text: str) -> None:
+def test_what_a_call_leaves(make: Make, kind: str, in_file: InFile, text: str) -> None:
     call, notes = CALLS[kind]
     device = make()
     call(device)
@@ -134,4 +134,4 @@ def test_what_a_call_leaves(make: Make, kind: str, query: Query, text: str) -> N
     law = identity(device._session.file.path).law  # type: ignore[union-attr, arg-type]
     assert report == law(Plan.from_toml(text), HERE, {})
     device.close()
-    assert not any("rm -rf" in str(row) for row in query("SELECT * FROM notes"))
+    assert not any("rm -rf" in kind for kind in in_file().notes)

@@ -351,17 +351,15 @@ class Session:
 
     def receipt(self) -> Receipt:
         """Every report, and a bound on what they reveal."""
-        import json
-
         from reticent.device.receipt import Receipt, Told
         from reticent.device.words import bits_by_metric, question
 
         state = self._look()
-        layouts = {version: json.loads(held.layout) for version, held in state.plans.items()}
         asked = plans.plan_of(state.newest, None)
         reports = []
         for kept in state.reports.values():
-            layout = [(str(name), int(count)) for name, count, _ in layouts.get(kept.version, ())]
+            held = state.plans.get(kept.version)
+            layout = held.bits if held else []
             bits = {
                 name: bits
                 for name, bits, is_asked in bits_by_metric(kept.report(state.plan), layout)

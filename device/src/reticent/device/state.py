@@ -6,6 +6,7 @@ Everything here is frozen. An event makes another state (`engine`); what asks a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -74,6 +75,11 @@ class HeldPlan:
     layout: str  #: JSON: each metric's name, its answer bits and the digest of its privacy parameters (hex)
     text: str
 
+    @property
+    def bits(self) -> list[tuple[str, int]]:
+        """What the bits of a report belong to: each metric, and how many."""
+        return [(str(name), int(count)) for name, count, _ in json.loads(self.layout)]
+
 
 @frozen()
 class Pause:
@@ -125,8 +131,6 @@ class KeptReport:
 
     def report(self, plan: str) -> Report:
         """The report itself, of a plan of this name."""
-        import json
-
         from reticent.reports import Report  # loaded when there is one: a host waits for the first start
 
         segment = json.loads(self.segment)

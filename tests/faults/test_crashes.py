@@ -139,6 +139,7 @@ def test_a_report_is_synced_before_it_is_handed_out(run: Run) -> None:
     StateFile.connect = staticmethod(connect)
     d = device(Path("state"))
     d.add("metric_1", 5)
+    d.save()
     seen.clear()
     d.report(HERE)
     words = [" ".join(statement.split()[:4]) for statement in seen]

@@ -3,7 +3,7 @@
 // A draw is compared with integers, so every chance is a fraction of integers and every loss the logarithm of one.
 // Figures are never below the truth: logarithms are computed with 200 bits and raised by more than their error.
 
-import { WHOLE } from "./draws.js";
+import { WHOLE } from "./bytes.js";
 import { Fraction, least, ZERO } from "./fraction.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
@@ -66,7 +66,9 @@ function kept(compute) {
  *
  * @param {Metric} metric @param {bigint} flip
  */
-function bitRatio({ mechanism: { low } }, flip) {
+function bitRatio({ mechanism }, flip) {
+  if ("inside" in mechanism) return new Fraction(mechanism.inside, mechanism.outside); // of a whole answer
+  const { low } = mechanism;
   const high = WHOLE - low;
   return new Fraction(high * (WHOLE - flip) + low * flip, low * (WHOLE - flip) + high * flip);
 }

@@ -10,7 +10,6 @@ from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import bdtrc, bdtrik
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Flip, Mechanism
@@ -274,6 +273,8 @@ def _sums(metric: Metric, hits: Integers, reports: Integers, tail: float) -> _Su
 def _limits_by_report(
     metric: Metric, counts: HistogramCounts, values: Sequence[float], tail: float
 ) -> Limits:
+    from scipy.special import bdtrc, bdtrik
+
     left, right = _terms(metric.mechanism, metric.flip)
     from_left = left.square <= right.square
     square, reach = (np.where(from_left, *pair) for pair in zip(left, right, strict=True))
@@ -306,7 +307,7 @@ def _terms(mechanism: Mechanism, flip: Flip) -> tuple[_Terms, _Terms]:
         report = [int(place == row) for place in range(rows)]
         hits += [mechanism.hits(report, none)[0], mechanism.hits(report, report)[0]]
     added = channel.truth(np.array(hits, dtype=np.float64))
-    one = np.asarray(flip.channel(mechanism.response).share(mechanism.yes()))
+    one = mechanism.row_chances(flip)
     chance = np.stack((1 - one, one), axis=1) * np.array(mechanism.coverage)[:, None, None]
     chance = chance.reshape(2 * rows, -1)
     sums = np.cumsum(added, axis=1)[:, :-1], np.cumsum(added[:, ::-1], axis=1)[:, -2::-1]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from reticent.plan import Plan
 from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, seconds_of, segment_text, time_text
-from reticent_collector.stores.backend import AdminAction, Key, Note, PeriodKey, not_registered, read_plan
+from reticent_collector.stores.backend import AdminAction, Key, Layouts, Note, PeriodKey, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
 from reticent_collector.stores.transactions import SqlRow, Transaction
 
@@ -28,7 +28,7 @@ class SqlTables(ABC):
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._layouts: dict[tuple[str, int], Layout] = {}
+        self._layouts = Layouts(url, self.plans)
 
     def as_list(self, items: Sequence[object]) -> object:
         """A list for the database: JSON text, unless it has a type for lists."""
@@ -77,12 +77,7 @@ class SqlTables(ABC):
 
     def layout(self, key: RoundKey) -> Layout:
         """The layout of a round's records."""
-        if key[:2] not in self._layouts:
-            self._layouts = {(plan.name, plan.version): Layout(plan) for plan in self.plans()}
-        layout = self._layouts.get(key[:2])
-        if layout is None:
-            raise not_registered(self.url, key)
-        return layout
+        return self._layouts.of(key)
 
     def add_key(self, key: Key) -> None:
         """Store a key's hash."""
@@ -99,10 +94,14 @@ class SqlTables(ABC):
         rows = self.read(
             "SELECT id, role, hash, label, created_at, revoked_at, plans FROM keys ORDER BY created_at, id"
         )
-        times = [[at if at is None else seconds_of(at) for at in row[4:6]] for row in rows]
         return [
-            Key(*row[:4], *at, tuple(row[6].split(",")) if row[6] else ())
-            for row, at in zip(rows, times, strict=True)
+            Key(
+                *row[:4],
+                created_at=seconds_of(row[4]),
+                revoked_at=None if row[5] is None else seconds_of(row[5]),
+                plans=tuple(row[6].split(",")) if row[6] else (),
+            )
+            for row in rows
         ]
 
     def revoke_key(self, key_id: str, at: int) -> bool:

@@ -107,7 +107,7 @@ class Session:
                 first,
                 {
                     name: (-1 if metric.labels else metric.max_value, metric)
-                    for name, metric in plan.by_name.items()
+                    for name, metric in plan.recorded.items()
                 },
             )
             for first, plan in held
@@ -179,7 +179,7 @@ class Session:
                     break
         if question is None:
             newest = self.newest
-            if newest is None or not isinstance(name, str) or name not in newest.by_name:
+            if newest is None or not isinstance(name, str) or name not in newest.recorded:
                 self._faults.add("unknown-metric", name=name)
             return
         top, metric = question

@@ -47,7 +47,8 @@ class Session:
         self._clock = settings.clock
         self._faults = faults
         self._pending: Backlog[Place, TotalChange] = Backlog(merge_changes)
-        self.round_seconds = plan.round_seconds if plan else 0
+        self.round_seconds = plan.round_seconds if plan else 1
+        self._origin = start_of(0, self.round_seconds)
         self.run = RunFacts(silenced_by=settings.policy.silenced_by() if plan else ())
         self.newest: Plan | None = plan  # the plan that the program came with, or the newest that is held
         self._timeline: list[tuple[int, Mapping[str, Question]]] = []
@@ -84,6 +85,7 @@ class Session:
         for note in notes:
             self._faults.add(note)
         self.round_seconds = state.round_seconds
+        self._origin = start_of(0, self.round_seconds)
         state = engine.opened(state, self._moment(), self.run.silenced_by)
         self._adopt(state)
         return state
@@ -166,7 +168,7 @@ class Session:
 
     def record(self, name: str, amount: object, round_number: int | None, call: Call) -> None:
         """Add to a total, set or raise it, in memory: the host may be in a signal handler, and must not wait."""
-        number = self.current_round
+        number = floor((self._clock() - self._origin) / self.round_seconds)  # as `round_at`, at every call
         if round_number is not None:
             if not self._has_begun(round_number, number):
                 return

@@ -7,7 +7,6 @@ Each is claimed in the file before a byte leaves, and what came of it is entered
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 from reticent.device.state import KeptReport, Past, checksum_of
@@ -168,15 +167,14 @@ def settle(state: DeviceState, sent: KeptReport, outcome: Outcome, now: float, w
     return replace(state, attempts={**state.attempts, result: (count + 1, now)})
 
 
-def back_off(attempts: int, round_seconds: int, after: float | None) -> float:
+def back_off(attempts: int, round_seconds: int, after: float | None, jitter: float) -> float:
     """
     Seconds to the next attempt: uniform in [0, ceiling], where the ceiling doubles ("full jitter").
 
     It starts at 15 s (a sixteenth of a round, if that is shorter) and ends at an hour; never sooner than the
-    collector asked for. The jitter is the operating system's, not the device's secret: it may be redrawn.
+    collector asked for. `jitter`, from 0 to 1, is the operating system's, not the device's secret: it may be redrawn.
     """
     if not isinstance(after, int | float) or not after >= 0:  # a transport of the host's own may say anything
         after = None
     ceiling = min(min(FIRST_BACK_OFF, round_seconds / 16) * (1 << min(attempts, 20)), LONGEST_BACK_OFF)
-    jitter = ceiling * int.from_bytes(os.urandom(8), "big") / 2**64
-    return jitter if after is None else min(after, LONGEST_DELAY) + jitter
+    return ceiling * jitter + (0.0 if after is None else min(after, LONGEST_DELAY))

@@ -270,7 +270,8 @@ class Session:
                     continue
                 outcome = self._send(transport, kept.report(state.plan), timeout)
             after = outcome.after if isinstance(outcome, Retry) else None
-            wait = outbox.back_off(kept.attempts, self.round_seconds, after)
+            jitter = int.from_bytes(os.urandom(8), "big") / 2**64
+            wait = outbox.back_off(kept.attempts, self.round_seconds, after, jitter)
             settled = partial(outbox.settle, sent=kept, outcome=outcome, now=self._clock(), wait=wait)
             self._enter(settled)
             accepted += isinstance(outcome, Accepted)

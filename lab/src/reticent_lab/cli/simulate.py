@@ -82,7 +82,8 @@ def simulate(
     Run PLAN on values of your own and show the result: each metric's truth beside its estimate, how often the
     intervals hold, and the privacy loss of the people in the data.
 
-    One day of a file is one round, whatever the plan's rounds are. Reports are counted without simulating each
+    One day of a file is one round; where days are dates and rounds are longer, the days of a round are added up.
+    Reports are counted without simulating each
     device, by the exact law of the SDK's answers: any number of devices takes the same time. A file has the
     columns individual, day, value; or one row per individual and a column per day; or one column of values.
 
@@ -135,13 +136,14 @@ def _sources(plan: Plan, files: tuple[str, ...], names: tuple[str, ...]) -> dict
     by_name = _by_metric(plan, "--population", names)
     _check_sources(plan, by_file, by_name)
     per_day = max(1, DAY // plan.round_seconds)
+    days = max(1, plan.round_seconds // DAY)
     recordings: dict[str, Recorded] = {}
     sources: dict[str, Population] = {}
     for name, metric in plan.recorded.items():
         own = name if name in by_file or name in by_name else None
         if own in by_file:
             file = by_file[own]
-            recordings[file] = recordings.get(file) or recorded_values(file)
+            recordings[file] = recordings.get(file) or recorded_values(file).in_rounds(days)
             sources[name] = recordings[file]
         else:  # of a choice: its labels
             top = metric.max_value if metric.parts else metric.mechanism.max_value
@@ -228,7 +230,8 @@ def _show(simulation: Simulation, out: Path | None) -> None:
                 " how many of all devices are lonely."
             )
     for name, kept in simulation.kept.items():
-        if kept < 0.9995:
+        # A choice, a flag and a histogram have no total: what is above their range is in the last bucket.
+        if kept < 0.9995 and simulation.plan.by_name[name].kind == "mean":
             screen.print(
                 f"{name}: {1 - kept:.1%} of the total is above its range or a joint limit, and is clipped."
             )

@@ -19,7 +19,7 @@ from reticent_lake.store import Columns, asked_place, bit_place
 RULE = "hoeffding"  # SQL has no beta quantile, so no Clopper-Pearson interval
 
 _TIMES = {
-    "duckdb": ("EPOCH(CURRENT_TIMESTAMP)", "TO_TIMESTAMP({})"),
+    "duckdb": ("EPOCH(CURRENT_TIMESTAMP)", "MAKE_TIMESTAMP(({}) * 1000000)"),
     "postgres": ("EXTRACT(EPOCH FROM CURRENT_TIMESTAMP)", "TO_TIMESTAMP({})"),
     "spark": ("UNIX_TIMESTAMP()", "TIMESTAMP_SECONDS({})"),
     "bigquery": ("UNIX_SECONDS(CURRENT_TIMESTAMP())", "TIMESTAMP_SECONDS({})"),

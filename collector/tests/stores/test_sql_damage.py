@@ -240,7 +240,7 @@ def test_one_damaged_round_does_not_keep_the_collector_from_serving(url: str, op
         until(lambda: app.health().sealed == 1)
         assert json.loads(run("store", "repair", "--store", url, "--yes", "--json").stdout)["rounds"]
         until(lambda: app.health().sealed == 2)
-        estimate = service.get("/v1/estimates?plan=app-usage&metric=minutes").json
+        estimate = service.get("/v1/estimates?plan=app-usage&metric=minutes&every=day").json
         assert [(each["state"], each["reports"]) for each in estimate["estimates"]] == [("sealed", 309)]
         assert estimate["damaged"] == []
 

@@ -96,12 +96,15 @@ class SqlTables(ABC):
         )
         return [
             Key(
-                *row[:4],
-                created_at=seconds_of(row[4]),
-                revoked_at=None if row[5] is None else seconds_of(row[5]),
-                plans=tuple(row[6].split(",")) if row[6] else (),
+                key_id,
+                role,
+                secret,
+                label,
+                created_at=seconds_of(created),
+                revoked_at=None if revoked is None else seconds_of(revoked),
+                plans=tuple(plans.split(",")) if plans else (),
             )
-            for row in rows
+            for key_id, role, secret, label, created, revoked, plans in rows
         ]
 
     def revoke_key(self, key_id: str, at: int) -> bool:

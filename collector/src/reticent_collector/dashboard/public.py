@@ -24,7 +24,15 @@ from reticent_collector.counts import ABOUT
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.pages import json_of, render
 from reticent_collector.dashboard.points import Point, PointReader, card_of, comparable
-from reticent_collector.dashboard.views import TRENDS, headline, mark, metric_facts, plan_facts, unit_of
+from reticent_collector.dashboard.views import (
+    TRENDS,
+    headline,
+    mark,
+    metric_facts,
+    plan_facts,
+    unit_of,
+    what_per_bucket,
+)
 from reticent_collector.dashboard.views.metric import bars
 from reticent_collector.dashboard.views.plans import claims, not_protected
 from reticent_collector.estimates import HistogramEstimate
@@ -234,7 +242,7 @@ def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
     result = reader.histogram(same[0], CONFIDENCE)
     histogram = result.estimate if result else None
     what = (
-        f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, latest {period}, "
+        f"{what_per_bucket(metric)} of {metric.name}, latest {period}, "
         f"with simultaneous {CONFIDENCE} % intervals"
     )
     if not isinstance(histogram, HistogramEstimate):

@@ -128,6 +128,8 @@ class _Writer:
                 "hadamard-bit",
             ):
                 self.left_out.append(f"metric {metric.name}: {metric.mechanism.name} has no theorem")
+            elif metric.parts:
+                self.left_out.append(f"metric {metric.name}: a split has no theorem")
         if plan.is_divided:
             self.left_out.append("remembered answers about some of the metrics have no theorem")
         if self.left_out:
@@ -468,6 +470,9 @@ class _Words:
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         return self.memos[memo_class]
+
+    def fixed(self, metric: Metric, purpose: str, count: int) -> Sequence[int]:
+        raise AssertionError("a mechanism with a theorem has no such draws")
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         return self.flip_words[round_number]

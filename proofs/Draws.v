@@ -1,7 +1,6 @@
 (** * Finite probability: programs that draw 64-bit words
 
-    No measure theory: the chance of an event is a finite sum, a whole number over a power of 2^64
-    ([chance_is_a_count]), and a loss is what the paper and CLAIMS say ([loss_means]).                            *)
+    No measure theory: a mean is a finite sum, and a loss is what the paper and CLAIMS say ([loss_means]).         *)
 
 From Coq Require Import Reals ZArith List Lia Lra Psatz.
 From Reticent Require Import Definitions.
@@ -57,15 +56,11 @@ Lemma sum_below_threshold n (T : Z) a b :
   (0 <= T <= Z.of_nat n)%Z ->
   sum_below n (fun u => if (u <? T)%Z then a else b) = IZR T * a + (INR n - IZR T) * b.
 Proof.
-  revert T. induction n as [|n IH]; intros T H.
-  - replace T with 0%Z by lia. simpl. lra.
-  - rewrite S_INR. simpl sum_below.
-    destruct (Z.ltb_spec (Z.of_nat n) T) as [E|E].
-    + assert (T = Z.of_nat n + 1)%Z as -> by lia.
-      rewrite (sum_below_ext n _ (fun _ => a)).
-      * rewrite sum_below_const, plus_IZR, <- INR_IZR_INZ. simpl. lra.
-      * intros u Hu. destruct (Z.ltb_spec u (Z.of_nat n + 1)); [reflexivity | lia].
-    + rewrite IH by lia. lra.
+  revert T. induction n as [|n IH]; intros T H; [replace T with 0%Z by lia; simpl; lra|].
+  rewrite S_INR. simpl sum_below. destruct (Z.ltb_spec (Z.of_nat n) T) as [E|E]; [|rewrite IH by lia; lra].
+  assert (T = Z.of_nat n + 1)%Z as -> by lia. rewrite (sum_below_ext n _ (fun _ => a)).
+  - rewrite sum_below_const, plus_IZR, <- INR_IZR_INZ. simpl. lra.
+  - intros u Hu. destruct (Z.ltb_spec u (Z.of_nat n + 1)); [reflexivity | lia].
 Qed.
 
 Lemma INR_words : INR words = IZR SCALE.
@@ -106,7 +101,6 @@ Proof.
 Qed.
 
 (** ** Programs *)
-
 
 Lemma E_bind {A B} (m : program A) (k : A -> program B) f : E (bind m k) f = E m (fun a => E (k a) f).
 Proof. induction m as [a|next IH]; simpl; [reflexivity|]. apply mean_ext. auto. Qed.
@@ -157,36 +151,6 @@ Proof. simpl each. rewrite E_bind. apply E_ext. intros a. now rewrite E_bind. Qe
 Lemma E_draws_S n f : E (draws (S n)) f = mean (fun u => E (draws n) (fun us => f (u :: us))).
 Proof. simpl. apply mean_ext. intros u _. now rewrite E_bind. Qed.
 
-(** ** Chances are counts *)
-
-Fixpoint count_below (n : nat) (f : Z -> Z) : Z :=
-  match n with
-  | O => 0
-  | S k => count_below k f + f (Z.of_nat k)
-  end.
-
-(** How many of the (2^64)^n tables of n words are in a set. *)
-Fixpoint count (n : nat) (S : list Z -> bool) : Z :=
-  match n with
-  | O => if S [] then 1 else 0
-  | Datatypes.S k => count_below words (fun u => count k (fun us => S (u :: us)))
-  end.
-
-Theorem chance_is_a_count n (S : list Z -> bool) :
-  P (draws n) S = IZR (count n S) / IZR SCALE ^ n.
-Proof.
-  revert S. induction n as [|n IH]; intros S.
-  - unfold P. simpl. destruct (S []); simpl; lra.
-  - unfold P. simpl.
-    rewrite (mean_ext _ (fun u => / IZR SCALE ^ n * IZR (count n (fun us => S (u :: us))))).
-    + rewrite mean_scal. unfold mean.
-      assert (H : forall k f, IZR (count_below k f) = sum_below k (fun u => IZR (f u))).
-      { induction k as [|k IHk]; intros; simpl; [reflexivity|]. now rewrite plus_IZR, IHk. }
-      rewrite H. field. pose proof IZR_SCALE_positive. split; [|lra]. apply pow_nonzero. lra.
-    + intros u _. rewrite E_bind. simpl.
-      specialize (IH (fun us => S (u :: us))). unfold P in IH. rewrite IH. lra.
-Qed.
-
 (** ** Loss *)
 
 (** In particular for every set of things that may be sent. *)
@@ -233,6 +197,15 @@ Qed.
 Lemma total_nonneg {A} (l : list A) f : (forall a, In a l -> 0 <= f a) -> 0 <= total l f.
 Proof.
   intros H. rewrite <- (Rmult_0_r (INR (length l))), <- total_const. apply total_le. exact H.
+Qed.
+
+Lemma total_map {A B} (f : A -> B) l g : total (map f l) g = total l (fun a => g (f a)).
+Proof. induction l as [|a l IH]; simpl; [reflexivity | now rewrite IH]. Qed.
+
+Lemma total_filter {A} (l : list A) (b : A -> bool) f : (forall a, In a l -> 0 <= f a) -> total (filter b l) f <= total l f.
+Proof.
+  induction l as [|a l IH]; intros H; simpl; [lra|]. specialize (IH (fun c Hc => H c (or_intror Hc))).
+  pose proof (H a (or_introl eq_refl)). destruct (b a); simpl; lra.
 Qed.
 
 Section PointByPoint.
@@ -322,12 +295,9 @@ Proof.
 Qed.
 
 (** [compose]: several answers with words of their own. *)
-Theorem loss_each {A} (Ls : list R) (Xs Ys : list (program A)) :
-  Forall2 (fun L XY => loss L (fst XY) (snd XY)) Ls (combine Xs Ys) -> length Xs = length Ys ->
-  loss (fold_right Rplus 0 Ls) (each Xs) (each Ys).
+Lemma loss_each_map {A B} (l : list B) (f g : B -> program A) (L : B -> R) :
+  (forall b, In b l -> loss (L b) (f b) (g b)) -> loss (total l L) (each (map f l)) (each (map g l)).
 Proof.
-  revert Ls Ys. induction Xs as [|X Xs IH]; intros Ls [|Y Ys] H HL; simpl in *; try discriminate.
-  - inversion H. subst. simpl. apply loss_0.
-  - inversion H as [|L ? Ls' ? HXY Hrest]. subst. simpl in *.
-    apply loss_bind; [assumption|]. intros a. apply loss_after. apply IH; [assumption | lia].
+  induction l as [|b l IH]; intros H; simpl; [apply loss_0|].
+  apply loss_bind; [apply H; simpl; auto|]. intros a. apply loss_after, IH. auto with datatypes.
 Qed.

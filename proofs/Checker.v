@@ -103,12 +103,7 @@ Qed.
 
 Inductive pattern_hint :=
   | Histogram (h : Q)                    (* (2^64 - low)/low <= e^h *)
-  | Odds (qs : list Q)                   (* a mean: per cell, a with max/min of threshold and rest <= e^a *)
-  | Prices (ps : list (Q * Q)).          (* on an uneven grid: per cell, what it costs on either side of the matching *)
-
-Definition check_odds (t : list Z) (qs : list Q) : bool :=
-  Nat.eqb (length qs) (length t) &&
-  forallb (fun Tq => let rarer := Z.min (fst Tq) (SCALE - fst Tq) in le_exp (SCALE - rarer) rarer (snd Tq)) (combine t qs).
+  | Prices (ps : list (Q * Q)).          (* a mean: per cell, what it costs on either side of the matching *)
 
 (** Every pair of cells costs no more than the price of one on the left and that of the other on the right. *)
 Definition check_prices (t : list Z) (ps : list (Q * Q)) : bool :=
@@ -124,7 +119,6 @@ Definition check_lifetime (m : metric) (F : Q) (h : pattern_hint) : bool :=
   match h, tables m with
   | Histogram q, ts => forallb has_special ts && le_exp (SCALE - low m) (low m) q
       && Qle_bool (nat_times (Nat.min (changed_bits m * classes m) (2 * length ts)) q) F
-  | Odds qs, [t] => check_odds t qs && Qle_bool (sum_of qs) F
   | Prices ps, [t] => check_prices t ps && Qle_bool (sum_of (map (fun p => fst p + snd p)%Q ps)) F
   | _, _ => false
   end.
@@ -152,14 +146,7 @@ Proof.
   unfold f in HP. cbn [fst snd] in HP. apply andb_prop in HP as [A1 A2].
   destruct (NN u) as [Nu _], (NN v) as [_ Nv].
   pose proof (HT _ (nth_In t 0%Z Bv)) as R. apply andb_prop in R as [R1 R2]. apply Z.leb_le in R1, R2.
-  split; (apply exp_below_pair; auto using exp_below_nonneg; lia).
-Qed.
-
-Lemma odds_below t c q : 0 < IZR (rarer t c) -> IZR (SCALE - rarer t c) <= exp q * IZR (rarer t c) -> odds_of t c <= q.
-Proof.
-  intros H L. unfold odds_of. assert (S : 0 < IZR (SCALE - rarer t c)).
-  { pose proof IZR_SCALE_positive as S. apply lt_IZR in H. apply IZR_lt. apply lt_IZR in S. unfold rarer in *. lia. }
-  apply ln_le' in L; [|assumption]. rewrite ln_mult, ln_exp in L; [lra | apply exp_pos | assumption].
+  split; (apply exp_below_pair; auto; lia).
 Qed.
 
 Lemma coin_of_integers lo L : IZR (SCALE - lo) <= exp L * IZR lo -> coin_for L lo.
@@ -170,21 +157,13 @@ Proof.
   intros V HC X Y [cs [cs' [SP [B [B' [-> ->]]]]]]. unfold check_lifetime in HC.
   assert (Lt : forall t, tables m = [t] -> length t = classes m).
   { intros t E. apply (valid_m_tables _ V t). rewrite E. simpl. auto. }
-  destruct h as [q | qs | ps].
+  destruct h as [q | ps].
   - rewrite !andb_true_iff, forallb_forall in HC. destruct HC as [[H1 H2] H3].
     pose proof (le_exp_nonneg _ _ _ H2) as e0. apply le_exp_sound in H2. apply Qle_bool_R in H3. rewrite Q2R_nat_times in H3.
     eapply loss_weaken; [|apply loss_by_width_of_histogram with (h := Q2R q) (two := changed_bits m);
       auto using coin_of_integers, has_special_sound, changed_bits_sound].
     eapply Rle_trans; [|exact H3]. apply Rmult_le_compat_r; [assumption|]. apply le_INR.
     apply Nat.min_le_compat_r, Nat.mul_le_mono_l. pose proof (width_bound _ _ B). lia.
-  - destruct (tables m) as [|t [|]] eqn:ET; try discriminate. specialize (Lt t eq_refl).
-    apply andb_prop in HC as [H1 H2]. apply Qle_bool_R in H2. apply andb_prop in H1 as [HL H1].
-    apply Nat.eqb_eq in HL. rewrite forallb_forall in H1.
-    eapply loss_weaken; [|now apply (lifetime_loss_of_mean _ t V ET)]. eapply Rle_trans; [|exact H2].
-    rewrite <- (map_id qs), <- (total_by_place qs (fun q => q) 0%Q (classes m)) by congruence.
-    apply total_le. intros c Hc. apply in_seq in Hc. destruct (rarer_bounds _ t V ET c) as [R1 R2]; [lia|].
-    specialize (H1 (nth c t 0%Z, nth c qs 0%Q)). apply odds_below; [assumption|]. apply le_exp_sound, H1.
-    rewrite <- combine_nth by (symmetry; assumption). apply nth_In. rewrite combine_length. lia.
   - destruct (tables m) as [|t [|]] eqn:ET; try discriminate. specialize (Lt t eq_refl).
     apply andb_prop in HC as [H1 H2]. apply Qle_bool_R in H2. apply check_prices_sound in H1 as [HL [HN HB]].
     eapply loss_weaken; [exact H2|]. rewrite <- (total_by_place ps _ (0, 0)%Q (classes m)) by congruence.

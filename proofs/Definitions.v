@@ -74,8 +74,8 @@ Fixpoint E {A} (m : program A) (f : A -> R) : R :=
   end.
 Definition P {A} (m : program A) (S : A -> bool) : R := E m (fun a => if S a then 1 else 0).
 
-(** For every score that is not negative, its mean in one case is at most e^L times that in the other. The same as
-    P X {o} <= e^L P Y {o} for every o: [loss_means] in Draws.v. *)
+(** For every score that is not negative, its mean in one case is at most e^L times that in the other. In particular
+    P X S <= e^L P Y S for every set S of things that may be sent: [loss_sets] in Draws.v. *)
 Definition loss {A} (L : R) (X Y : program A) : Prop :=
   forall f, (forall a, 0 <= f a) -> E X f <= exp L * E Y f.
 

@@ -1,6 +1,6 @@
 (** * Finite probability: programs that draw 64-bit words
 
-    No measure theory: a mean is a finite sum, and a loss is what the paper and CLAIMS say ([loss_means]).         *)
+    No measure theory: a mean is a finite sum, and a loss is what the paper and CLAIMS say ([loss_sets]).          *)
 
 From Coq Require Import Reals ZArith List Lia Lra Psatz.
 From Reticent Require Import Definitions.
@@ -120,29 +120,8 @@ Proof.
   rewrite <- mean_scal. apply mean_ext. auto.
 Qed.
 
-Lemma E_plus {A} (m : program A) f g : E m (fun a => f a + g a) = E m f + E m g.
-Proof.
-  induction m as [a|next IH]; simpl; [reflexivity|].
-  rewrite <- mean_plus. apply mean_ext. auto.
-Qed.
-
 Lemma E_nonneg {A} (m : program A) f : (forall a, 0 <= f a) -> 0 <= E m f.
 Proof. intros H. rewrite <- (E_const m 0). apply E_le. exact H. Qed.
-
-Lemma mean_E {A} (m : program A) (f : Z -> A -> R) :
-  mean (fun u => E m (f u)) = E m (fun a => mean (fun u => f u a)).
-Proof.
-  induction m as [a|next IH]; simpl; [reflexivity|].
-  rewrite mean_swap. apply mean_ext. auto.
-Qed.
-
-(** Independent programs may be drawn in any order. *)
-Lemma E_swap {A B} (m : program A) (n : program B) (f : A -> B -> R) :
-  E m (fun a => E n (f a)) = E n (fun b => E m (fun a => f a b)).
-Proof.
-  induction m as [a|next IH]; simpl; [reflexivity|].
-  rewrite <- mean_E. apply mean_ext. auto.
-Qed.
 
 Lemma E_each_cons {A} (m : program A) rest f :
   E (each (m :: rest)) f = E m (fun a => E (each rest) (fun l => f (a :: l))).
@@ -157,13 +136,7 @@ Proof. simpl. apply mean_ext. intros u _. now rewrite E_bind. Qed.
 Theorem loss_sets {A} L (X Y : program A) : loss L X Y -> forall S, P X S <= exp L * P Y S.
 Proof. intros H S. apply H. intros a. destruct (S a); lra. Qed.
 
-(** Everything that may be sent. *)
-Fixpoint outcomes {A} (m : program A) : list A :=
-  match m with
-  | Ret a => [a]
-  | Draw next => flat_map (fun n => outcomes (next (Z.of_nat n))) (seq 0 words)
-  end.
-
+(** Sums over a list. *)
 Fixpoint total {A} (l : list A) (f : A -> R) : R :=
   match l with
   | [] => 0
@@ -207,50 +180,6 @@ Proof.
   induction l as [|a l IH]; intros H; simpl; [lra|]. specialize (IH (fun c Hc => H c (or_intror Hc))).
   pose proof (H a (or_introl eq_refl)). destruct (b a); simpl; lra.
 Qed.
-
-Section PointByPoint.
-  Context {A : Type} (eq_dec : forall a b : A, {a = b} + {a <> b}).
-
-  Definition is (o a : A) : bool := if eq_dec o a then true else false.
-
-  Lemma total_is l f a : NoDup l -> In a l -> total l (fun o => (if is o a then 1 else 0) * f o) = f a.
-  Proof.
-    induction l as [|b l IH]; intros ND I; [destruct I|]. simpl. inversion_clear ND.
-    unfold is at 1. destruct (eq_dec b a) as [->|NE].
-    - rewrite (total_ext l _ (fun _ => 0)), total_const; [lra|].
-      intros o Ho. unfold is. destruct (eq_dec o a) as [->|]; [contradiction | lra].
-    - destruct I as [->|I]; [contradiction|]. rewrite IH by assumption. lra.
-  Qed.
-
-  Lemma E_by_outcomes (X : program A) f l :
-    NoDup l -> (forall a, In a (outcomes X) -> In a l) -> E X f = total l (fun o => P X (is o) * f o).
-  Proof.
-    intros ND. induction X as [a|next IH]; intros H; unfold P; simpl.
-    - symmetry. apply total_is; [assumption|]. apply H. simpl. auto.
-    - rewrite (mean_ext _ (fun u => total l (fun o => P (next u) (is o) * f o))).
-      + clear IH H ND. induction l as [|o l IHl]; simpl; [apply mean_const|].
-        rewrite mean_plus, IHl. f_equal.
-        rewrite Rmult_comm, <- mean_scal. apply mean_ext. intros. unfold P. lra.
-      + intros u Hu. apply IH. intros a Ha. apply H. simpl. apply in_flat_map.
-        exists (Z.to_nat u). split.
-        * apply in_seq. rewrite <- (Nat2Z.id words), Z_words. lia.
-        * now rewrite Z2Nat.id by lia.
-  Qed.
-
-  (** The definition of LDP in the paper, and of CLAIMS: every answer is at most e^L times as likely. *)
-  Theorem loss_means L (X Y : program A) :
-    loss L X Y <-> forall o, P X (is o) <= exp L * P Y (is o).
-  Proof.
-    split; intros H.
-    - intros o. now apply loss_sets.
-    - intros f F. set (l := nodup eq_dec (outcomes X ++ outcomes Y)).
-      assert (ND : NoDup l) by apply NoDup_nodup.
-      rewrite (E_by_outcomes X f l), (E_by_outcomes Y f l), <- total_scal; auto;
-        try (intros; apply nodup_In, in_or_app; auto).
-      apply total_le. intros o _. rewrite <- Rmult_assoc.
-      apply Rmult_le_compat_r; auto.
-  Qed.
-End PointByPoint.
 
 (** ** What follows for every program *)
 

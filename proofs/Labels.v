@@ -253,29 +253,3 @@ Theorem split_remembered related m t limit darts L :
   loss L (answers (draws darts) (fun ws amounts => Nat.min t (label_by_darts limit ws amounts)) m xs)
          (answers (draws darts) (fun ws amounts => Nat.min t (label_by_darts limit ws amounts)) m ys).
 Proof. intros H Hc xs ys R. apply H. do 6 eexists. repeat split; [intros; rewrite Hc; lia | exact R]. Qed.
-
-(** The chance of a label: the words from where its amounts begin to where they end, 2^64 a/T but for less than one. *)
-Definition words_until (whole amount : Z) : Z := (- (- (amount * SCALE) / whole))%Z.
-
-Theorem share_of_label whole before a u :
-  (0 < whole)%Z -> (u * whole <? (before + a) * SCALE)%Z = (u <? words_until whole (before + a))%Z.
-Proof.
-  intros W. unfold words_until. set (n := ((before + a) * SCALE)%Z).
-  pose proof (Z.div_mod (- n) whole ltac:(lia)). pose proof (Z.mod_pos_bound (- n) whole W). set (q := (- n / whole)%Z) in *.
-  destruct (Z.ltb_spec (u * whole) n), (Z.ltb_spec u (- q)); try reflexivity; nia.
-Qed.
-
-Theorem words_of_label whole before a :
-  (0 < whole)%Z ->
-  IZR (a * SCALE) / IZR whole - 1 < IZR (words_until whole (before + a) - words_until whole before) < IZR (a * SCALE) / IZR whole + 1.
-Proof.
-  intros W. unfold words_until.
-  pose proof (Z.div_mod (- ((before + a) * SCALE)) whole ltac:(lia)). pose proof (Z.mod_pos_bound (- ((before + a) * SCALE)) whole W).
-  pose proof (Z.div_mod (- (before * SCALE)) whole ltac:(lia)). pose proof (Z.mod_pos_bound (- (before * SCALE)) whole W).
-  set (q := (- ((before + a) * SCALE) / whole)%Z) in *. set (q' := (- (before * SCALE) / whole)%Z) in *.
-  assert (A : ((- q - - q' - 1) * whole < a * SCALE)%Z) by nia. assert (B : (a * SCALE < (- q - - q' + 1) * whole)%Z) by nia.
-  apply IZR_lt in A, B, W. rewrite mult_IZR, minus_IZR in A. rewrite (mult_IZR (_ + 1)), plus_IZR in B.
-  set (d := IZR (- q - - q')) in *. split.
-  - apply (Rmult_lt_reg_r (IZR whole)); [assumption|]. field_simplify; lra.
-  - apply (Rmult_lt_reg_r (IZR whole)); [assumption|]. field_simplify; lra.
-Qed.

@@ -261,15 +261,4 @@ Section OddsOfMean.
     - destruct (odds_by_rarer c d ltac:(lia) Hd L). rewrite !Rmax_left; lra.
     - destruct (odds_by_rarer d c Hd ltac:(lia) L). rewrite !Rmax_right; lra.
   Qed.
-
-  (** At the largest width: the sum of all odds. *)
-  Theorem lifetime_loss_of_mean cs cs' :
-    same_pattern cs cs' ->
-    within m cs -> within m cs' ->
-    loss (total (seq 0 (classes m)) odds_of) (answers_of_classes m cs) (answers_of_classes m cs').
-  Proof.
-    intros SP H1 H2. eapply loss_weaken; [|apply (loss_by_odds 0 0 (width cs)); auto; lra].
-    rewrite Rplus_0_r, Rmult_0_r, Rplus_0_l. apply total_le. intros c Hc. apply in_seq in Hc.
-    destruct (odds_nonneg c ltac:(lia)). rewrite !Rminus_0_r, !Rmax_left by assumption. unfold odds_of, f, g. lra.
-  Qed.
 End OddsOfMean.

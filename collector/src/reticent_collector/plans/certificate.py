@@ -484,16 +484,17 @@ def _table(mechanism: Mechanism, cohort: int) -> list[list[int]]:
 
 
 def _pattern_hint(mechanism: Mechanism) -> str:
-    """Of a mean: the odds of each cell, or prices of the heaviest matching where the grid is uneven."""
+    """Of a mean: what a cell costs on either side of a matching of cells with cells, whose sum is its weight."""
     low = mechanism.response.low
     if mechanism.grid is None:
         return f"Histogram {_rational(_log_above(SCALE - low, low))}"
     thresholds = _table(mechanism, 0)[0]
     points = mechanism.points
     if all(left + right == points[-1] for left, right in zip(points, reversed(points), strict=True)):
-        odds = (_log_above(max(one, SCALE - one), min(one, SCALE - one)) for one in thresholds)
-        return f"Odds {_listed(map(_rational, odds))}"
-    prices = _matching_prices(thresholds)
+        rarer = [min(one, SCALE - one) for one in thresholds]
+        prices = [(_log_above(2 * (SCALE - one), SCALE), _log_above(SCALE, 2 * one)) for one in rarer]
+    else:
+        prices = _matching_prices(thresholds)
     return f"Prices {_listed(f'({_rational(left)}, {_rational(right)})' for left, right in prices)}"
 
 

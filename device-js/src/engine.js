@@ -9,10 +9,14 @@ import { emptyData, emptyTable } from "./data.js";
 import { Draws } from "./draws.js";
 import { Fraction } from "./fraction.js";
 import { asksAnew, hold, isHeld, lifetime, visit } from "./ledger.js";
+import { problems } from "./limits.js";
 import { compose, lifetimeLoss, lossOfReport, lossOfRound } from "./losses.js";
 import { changed } from "./pending.js";
 import { Plan } from "./plan.js";
 import { YEAR } from "./policy.js";
+import { firstRoundFrom, roundAt, startOf } from "./times.js";
+
+export { backOff, claim, due, nextDue, settle } from "./outbox.js";
 
 /** @typedef {import("./data.js").Consent} Consent */
 /** @typedef {import("./data.js").Costs} Costs */
@@ -53,14 +57,15 @@ export class Engine {
     this.setting = setting;
     this.verdict = data.secret ? verdict : null; // none: it was wiped
     this.onSince = onSince;
-    this.moveTo(setting.now);
+    this.now = setting.now;
+    this.current = roundAt(this.now, setting.plan.roundSeconds);
     parsed.set(setting.plan.fingerprint, setting.plan);
   }
 
   /** @param {number} now unix seconds */
   moveTo(now) {
     this.now = now;
-    this.current = Math.floor(now / this.setting.plan.roundSeconds);
+    this.current = roundAt(now, this.setting.plan.roundSeconds);
     return this;
   }
 
@@ -71,7 +76,7 @@ export class Engine {
 
   /** Whether values are recorded and rounds answered. */
   get active() {
-    return this.verdict?.answers === true && !this.isPaused() && !isExpired(this.setting.plan, this.now);
+    return this.verdict?.answers === true && !this.isPaused() && !this.setting.plan.isExpired(this.now);
   }
 
   /** Whether what waits may be sent. */
@@ -196,13 +201,13 @@ export class Engine {
     const { plan } = this.setting;
     const next = this.current + 1;
     if (!newest || (!newest.window && !plan.window)) return next;
-    const free = newest.window === plan.window ? 0 : Math.ceil(this.#freeFrom / plan.roundSeconds);
+    const free = newest.window === plan.window ? 0 : firstRoundFrom(this.#freeFrom, plan.roundSeconds);
     return Math.max(next, newest.fromRound, free);
   }
 
   /** What the policy has against a plan. @param {Plan} plan @param {number | null} roundsSinceChange */
   #problems(plan, roundsSinceChange = null) {
-    return this.setting.policy.problems(plan, lifetime(this.data, plan), roundsSinceChange);
+    return problems(this.setting.policy, plan, lifetime(this.data, plan), roundsSinceChange);
   }
 
   #enrol() {
@@ -398,7 +403,7 @@ export class Engine {
   isAsked(round) {
     const { data } = this;
     const plan = this.planFor(round);
-    if (!plan || isExpired(plan, this.now) || this.report(round)) return false;
+    if (!plan || plan.isExpired(this.now) || this.report(round)) return false;
     if (!plan.sampled) return isHeld(data, plan);
     const window = plan.windowOf(round);
     return window !== null &&
@@ -442,7 +447,7 @@ export class Engine {
     const { data } = this;
     const { plan, body, bits, asked, visited } = this.answerOf(round);
     const window = plan.windowOf(round);
-    const end = (round + 1) * plan.roundSeconds;
+    const end = startOf(round + 1, plan.roundSeconds);
     const spread = Math.floor((Math.min(plan.roundSeconds, plan.graceSeconds) * 3) / 4);
     const isLocal = data.inForce !== "granted";
     /** @type {Kept} */
@@ -566,7 +571,7 @@ export class Engine {
  */
 export function afterDamage({ plan, now }, { epoch, ...limits }) {
   const data = emptyData();
-  const beganIn = Math.floor(now / plan.roundSeconds);
+  const beganIn = roundAt(now, plan.roundSeconds);
   data.epoch = epoch + 1;
   data.choice = { said: "unset", costs: costsOf(plan), epoch: data.epoch };
   data.told = true;
@@ -582,16 +587,8 @@ export function afterDamage({ plan, now }, { epoch, ...limits }) {
   return data;
 }
 
-/**
- * Whether devices have stopped answering: they do at 00:00 UTC of the day `expires`.
- *
- * @param {Plan} plan @param {number} now
- */
-export const isExpired = (plan, now) =>
-  plan.expires !== null && 1000 * now >= Date.parse(plan.expires);
-
 /** The first round that collectors still take reports of. @param {Plan} plan @param {number} now */
-const firstOpen = ({ graceSeconds, roundSeconds }, now) => Math.floor((now - graceSeconds) / roundSeconds);
+const firstOpen = ({ graceSeconds, roundSeconds }, now) => roundAt(now - graceSeconds, roundSeconds);
 
 /** The plan of a version; null when it is not kept any more. @param {HeldPlan} held */
 function planOf({ fingerprint, table }) {

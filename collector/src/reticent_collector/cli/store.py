@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,9 +28,7 @@ from reticent_collector.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from reticent_collector.stores import Store
+    from reticent_collector.stores import RoundInfo, Store
 
 
 def _days(text: str) -> int:
@@ -53,13 +53,57 @@ def _note(opened: Store, action: str, about: str) -> None:
     """Enter what this command does in the log of administrators."""
     from reticent_collector.stores import AdminAction
 
+    opened.note(AdminAction(int(time.time()), _user(), action, about))
+
+
+def _user() -> str:
+    """Who runs this command."""
     try:
         import pwd
 
-        user = pwd.getpwuid(os.getuid()).pw_name
+        return pwd.getpwuid(os.getuid()).pw_name
     except (ImportError, KeyError):  # not on Windows, and not every user of a container has a name
-        user = str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
-    opened.note(AdminAction(int(time.time()), user, action, about))
+        return str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+
+
+@store.command(short_help="Show notes of releases and other events, or add some.")
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@store_option
+@click.option("--add", "text", metavar="TEXT", help="Add a note of this.")
+@click.option(
+    "--at", metavar="TIME", help="When it happened: 2026-11-01, or 2026-11-01T06:00Z; now when left out."
+)
+@click.option("--plan", metavar="NAME", help="The plan it is about; all when left out.")
+@as_json
+def notes(
+    file: Path | None, store: str, text: str | None, at: str | None, plan: str | None, as_json: bool
+) -> None:
+    """
+    Show notes of releases and other events, which pages show as flags; or add those of a FILE, a list in JSON.
+
+    A note that is there already is not added again, so a file can be given after each release.
+
+    \b
+    Example:
+      reticent store notes --store sqlite:///reticent.db --add "2.3 released" --at 2026-11-01 --plan app-usage
+    """
+    from reticent_collector.columns import time_text
+    from reticent_collector.http import note_row, read_notes, write_notes
+    from reticent_collector.stores import open_store
+
+    if file is not None and text is not None:
+        raise click.UsageError("give a FILE or --add, not both.")
+    if text is None and (at or plan):
+        raise click.UsageError("--at and --plan go with --add.")
+    with closing(open_store(store)) if file or text else opened_store(store) as opened:
+        if file is not None or text is not None:
+            entry = {name: value for name, value in (("text", text), ("at", at), ("plan", plan)) if value}
+            document = json.dumps(entry).encode() if file is None else file.read_bytes()
+            write_notes(opened, read_notes(document, {one.name for one in opened.plans()}), _user())
+        known = opened.notes()
+    rows = [(time_text(note.at), note.plan or "all", note.text) for note in known]
+    listed = table("when", "plan", "what", rows=rows) if rows else "No notes yet: --add makes one."
+    show(as_json, {"notes": [note_row(note) for note in known]}, listed)
 
 
 @store.command(short_help="Show what administrators did to a store.")
@@ -254,54 +298,59 @@ def prune(
     Example:
       reticent store prune --store sqlite:///reticent.db --older-than 400d --yes
     """
-    from reticent_collector.stores.sql import SqlBackend
-
     if (before is None) == (older_than is None):
         raise click.UsageError("Give --before DATE or --older-than DAYS.")
     end = time.time() - (older_than or 0) * 86_400
     if before is not None:
         end = before.replace(tzinfo=UTC).timestamp()
     with opened_store(store) as opened:
-        plans = {(version.name, version.version): version for version in opened.plans()}
-        if plan is not None:
-            check_name("plan", plan, sorted({name for name, _ in plans}))
-        old = [
-            info
-            for info in opened.rounds(plan)
-            if info.key[:2] in plans and plans[info.key[:2]].round(info.key.round).end <= end
-        ]
-        sealed = [info for info in old if info.state == "sealed"]
-        if yes and sealed:
-            about = f"{counted(len(sealed), 'round')} that ended by {date_and_time(int(end))} of {plan or 'all plans'}"
-            _note(opened, "pruned", about)
-        pruned = [info for info in sealed if opened.prune(info.key)] if yes else []
-        if pruned and isinstance(opened.backend, SqlBackend):
-            opened.backend.give_back_space()
+        old = _ended_by(opened, end, plan)
+        sealed = {info: ended for info, ended in old.items() if info.state == "sealed"}
+        about = f"{counted(len(sealed), 'round')} that ended by {date_and_time(int(end))} of {plan or 'all plans'}"
+        pruned = _prune(opened, sealed, about) if yes and sealed else 0
         url = opened.url
     rows = [{**info.key._asdict(), "reports": info.reports} for info in sealed]
-    unsealed = len(old) - len(sealed)
+    answer = {"store": url, "rounds": rows, "pruned": pruned, "not_sealed": len(old) - len(sealed)}
     listed = table(
         "plan",
         "version",
         "round",
         "ended",
         "reports",
-        rows=[
-            (*info.key, date_and_time(plans[info.key[:2]].round(info.key.round).end), f"{info.reports:,}")
-            for info in sealed
-        ],
+        rows=[(*info.key, date_and_time(ended), f"{info.reports:,}") for info, ended in sealed.items()],
     )
-    parts: list[str | Table] = [listed] if rows else []
-    if yes:
-        parts.append(f"{counted(len(pruned), 'round')} removed.")
-    elif rows:
-        parts.append(f"{counted(len(rows), 'round')} to remove: --yes removes them.")
+    show(as_json, answer, *([listed] if rows else []), *_about_pruning(answer, yes))
+
+
+def _ended_by(opened: Store, end: float, plan: str | None) -> dict[RoundInfo, int]:
+    """The rounds that ended by then, of one plan or of all, with their ends."""
+    plans = {(version.name, version.version): version for version in opened.plans()}
+    if plan is not None:
+        check_name("plan", plan, sorted({name for name, _ in plans}))
+    infos = [info for info in opened.rounds(plan) if info.key[:2] in plans]
+    ends = {info: plans[info.key[:2]].round(info.key.round).end for info in infos}
+    return {info: ended for info, ended in ends.items() if ended <= end}
+
+
+def _prune(opened: Store, sealed: Collection[RoundInfo], about: str) -> int:
+    """Remove rounds, and give their space back; how many were removed here."""
+    from reticent_collector.stores.sql import SqlBackend
+
+    _note(opened, "pruned", about)
+    pruned = sum(opened.prune(info.key) for info in sealed)
+    if pruned and isinstance(opened.backend, SqlBackend):
+        opened.backend.give_back_space()
+    return pruned
+
+
+def _about_pruning(answer: Mapping[str, Any], done: bool) -> Iterator[str]:
+    rounds = len(answer["rounds"])
+    if done:
+        yield f"{counted(answer['pruned'], 'round')} removed."
     else:
-        parts.append(f"{counted(0, 'round')} to remove.")
-    if unsealed:
-        parts.append(f"Not removed, because not sealed: {counted(unsealed, 'round')}.")
-    answer = {"store": url, "rounds": rows, "pruned": len(pruned), "not_sealed": unsealed}
-    show(as_json, answer, *parts)
+        yield f"{counted(rounds, 'round')} to remove{': --yes removes them' if rounds else ''}."
+    if answer["not_sealed"]:
+        yield f"Not removed, because not sealed: {counted(answer['not_sealed'], 'round')}."
 
 
 @store.command(short_help="Write final figures into the table of results.")
@@ -342,22 +391,30 @@ def keys() -> None:
 @click.option("--role", type=click.Choice(["ingest", "reader", "admin"]), required=True,
               help="ingest only writes, reader only reads, admin does both.")  # fmt: skip
 @click.option("--label", default="", metavar="TEXT", help="What the key is for.")
+@click.option("--plan", "plans", multiple=True, metavar="NAME",
+              help="A reader sees this plan only; may be repeated.")  # fmt: skip
 @as_json
-def create(store: str, role: str, label: str, as_json: bool) -> None:
+def create(store: str, role: str, label: str, plans: tuple[str, ...], as_json: bool) -> None:
     """
     Create a key. It is shown once; the store keeps only a hash.
 
     \b
     Example:
       reticent keys create --store sqlite:///reticent.db --role ingest
+      reticent keys create --store sqlite:///reticent.db --role reader --plan app-usage
     """
     from reticent_collector.stores import create_key, open_store
 
-    text, key = create_key(role, label, int(time.time()))
+    if plans and role != "reader":
+        raise click.UsageError("--plan goes with --role reader: other keys are for all plans.")
+    text, key = create_key(role, label, int(time.time()), plans)
     with closing(open_store(store)) as opened:
-        _note(opened, "key created", f"{key.id}, {role}{f', {label}' if label else ''}")
+        about = (role, f"plans {', '.join(key.plans)}" if plans else "", label)
+        _note(opened, "key created", ", ".join(filter(None, (key.id, *about))))
         opened.add_key(key)
-    show(as_json, {"key": text, "id": key.id, "role": key.role}, text)
+        for name in sorted(set(plans) - {plan.name for plan in opened.plans()}):
+            click.echo(f"Warning: the store has no plan {name} yet.", err=True)
+    show(as_json, {"key": text, "id": key.id, "role": key.role, "plans": list(key.plans)}, text)
     if not as_json:
         click.echo(f"This {role} key is shown only now. Its id is {key.id}.", err=True)
 
@@ -375,16 +432,24 @@ def list_(store: str, as_json: bool) -> None:
     """
     with opened_store(store) as opened:
         rows = opened.keys()
-    names = ("id", "role", "label", "created_at", "revoked_at")
+    names = ("id", "role", "plans", "label", "created_at", "revoked_at")
     answer = [{name: getattr(key, name) for name in names} for key in rows]
     listed = table(
         "id",
         "role",
+        "plans",
         "label",
         "made",
         "revoked",
         rows=[
-            (key.id, key.role, key.label, date_and_time(key.created_at), date_and_time(key.revoked_at))
+            (
+                key.id,
+                key.role,
+                ", ".join(key.plans),
+                key.label,
+                date_and_time(key.created_at),
+                date_and_time(key.revoked_at),
+            )
             for key in rows
         ],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, reduce
 from math import e, isnan
@@ -10,7 +10,6 @@ from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import bdtrc, bdtrik
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Flip, Mechanism
@@ -93,6 +92,10 @@ class CumulativeEstimate:
         return Quantile(
             level, min(max(value, lower), upper), lower, upper, self.confidence, self.reports, self.unit
         )
+
+    def quantiles(self, levels: Iterable[float]) -> tuple[Quantile, ...]:
+        """Several quantiles, which hold at once."""
+        return tuple(map(self.quantile, levels))
 
     def _repr_html_(self) -> str:
         return cumulative_html(self)
@@ -270,6 +273,8 @@ def _sums(metric: Metric, hits: Integers, reports: Integers, tail: float) -> _Su
 def _limits_by_report(
     metric: Metric, counts: HistogramCounts, values: Sequence[float], tail: float
 ) -> Limits:
+    from scipy.special import bdtrc, bdtrik
+
     left, right = _terms(metric.mechanism, metric.flip)
     from_left = left.square <= right.square
     square, reach = (np.where(from_left, *pair) for pair in zip(left, right, strict=True))

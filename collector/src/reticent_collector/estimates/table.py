@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from itertools import islice
@@ -16,9 +17,10 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from reticent.errors import MissingPackageError, ParameterError
-from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, SUBJECT, segment_text, time_text
+from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, QUANTILES, SUBJECT, segment_text, time_text
 
 if TYPE_CHECKING:
+    from reticent_collector.estimates.distribution import Quantile
     from reticent_collector.estimates.estimator import Estimate, HistogramEstimate
 
 BACKENDS = ("pyarrow", "pandas", "polars")
@@ -65,6 +67,15 @@ def number_rows(estimate: Estimate | HistogramEstimate) -> Iterator[dict[str, An
         yield {name: known[name] if name in known else getattr(number, name) for name in NUMBER}
 
 
+def quantile_columns(quantiles: Iterable[Quantile]) -> dict[str, float]:
+    """The ends of the intervals of some quantiles, by column."""
+    return {
+        f"{QUANTILES[quantile.level]}_{end}": getattr(quantile, end)
+        for quantile in quantiles
+        for end in ("lower", "upper")
+    }
+
+
 def table_rows(estimates: Iterable[Figure]) -> Iterator[dict[str, Any]]:
     """The rows of estimates, with a value for each of `COLUMNS`; withheld ones without numbers."""
     for figure in estimates:
@@ -74,6 +85,7 @@ def table_rows(estimates: Iterable[Figure]) -> Iterator[dict[str, Any]]:
             about |= {"kind": figure.metric.kind, "unit": figure.metric.unit}
         else:
             about |= {name: getattr(figure, name, None) for name in FIGURE}
+            about |= quantile_columns(getattr(figure, "quantiles", ()))
             numbers = number_rows(figure.estimate)
         for number in numbers:
             row = about | number
@@ -157,14 +169,31 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "\uff1d", "\uff0b", "\uf
 
 def csv_text(estimates: Iterable[Figure]) -> str:
     """The table as CSV, with a header line; texts are safe in a spreadsheet, numbers unchanged."""
+    return rows_as_csv([column.name for column in COLUMNS], table_rows(estimates))
+
+
+def rows_as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """
+    Rows as CSV; what is a list or an object becomes JSON, and nothing where there is no number.
+
+    >>> print(rows_as_csv(["tags", "text"], [{"tags": {"os": "linux"}, "text": "=1+1"}]), end="")
+    tags,text
+    "{""os"":""linux""}",'=1+1
+    """
     text = io.StringIO()
-    writer = csv.DictWriter(text, [column.name for column in COLUMNS], lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
-    for row in table_rows(estimates):
-        writer.writerow(
-            {name: safe_text(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
-        )
+    for row in rows:
+        writer.writerow({name: _cell(cell) for name, cell in row.items()})
     return text.getvalue()
+
+
+def _cell(content: Any) -> Any:
+    if isinstance(content, list | dict):
+        return json.dumps(content, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    if isinstance(content, float) and isnan(content):
+        return None
+    return safe_text(content) if isinstance(content, str) else content
 
 
 def safe_text(text: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -18,18 +18,33 @@ from starlette.types import Message, Receive, Scope, Send
 from reticent.errors import MissingPackageError, ParameterError, StoreError
 from reticent.plan import Plan
 from reticent_collector.counts import ABOUT
-from reticent_collector.estimates.table import arrow_bytes, csv_text
+from reticent_collector.estimates.table import arrow_bytes, csv_text, rows_as_csv
 from reticent_collector.http.access import Access, Login, Pages
 from reticent_collector.http.exposition import render_metrics
 from reticent_collector.http.health import Health, Readiness
 from reticent_collector.http.log import log_fault
+from reticent_collector.http.notes import LONGEST_NOTES, NOTE_ROW, keep_no_notes, note_row, read_notes
 from reticent_collector.http.openapi import openapi_document
 from reticent_collector.http.problems import CONTENT_TYPE, ProblemError
 from reticent_collector.http.readers import Readers
-from reticent_collector.results import MOST_ROUNDS, Query, Results, Selection
+from reticent_collector.results import (
+    MOST_ROUNDS,
+    Difference,
+    Query,
+    Results,
+    Selection,
+    Trend,
+    check_against,
+    difference,
+    plans_shown,
+    trend,
+)
+from reticent_collector.stores import Note
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 HEALTH_PATHS = ("/health", "/health.json")
+WHOLE_COLLECTOR = (*HEALTH_PATHS, "/metrics")
+"""What a key for some plans does not open."""
 CHANGE_PARAMETERS = {
     "plan",
     "metric",
@@ -41,12 +56,15 @@ CHANGE_PARAMETERS = {
     "by",
     "confidence",
     "version",
+    "format",
 }
-ESTIMATE_PARAMETERS = {*CHANGE_PARAMETERS, "round", "format"}
+ESTIMATE_PARAMETERS = {*CHANGE_PARAMETERS, "round"}
+DIFFERENCE_PARAMETERS = {*CHANGE_PARAMETERS, "against", "baseline"}
 USUAL_PERIODS = 100  # the latest periods or rounds, when the request names none
 MOST_VERSION = 2**53
 MOST_NUMBERS = 20_000  # of one response, each with its interval: bounds its time and memory
 FORMATS = ("json", "csv", "arrow")
+Entry = TypeVar("Entry", Difference, Trend)
 
 SECURITY_HEADERS = [
     (
@@ -75,8 +93,10 @@ class Api:
         secure_cookies: bool,
         pages: Pages | None,
         public: Collection[str] = (),
+        write_notes: Callable[[Sequence[Note], str], None] = keep_no_notes,
     ) -> None:
         self._results = results
+        self._write_notes = write_notes
         self._access = access
         self._health = health
         self._pages = pages
@@ -91,7 +111,11 @@ class Api:
             Route("/v1/plans/{name}", self._on_thread(self._plan, self._monitors)),
             Route("/v1/estimates", self._on_thread(self._estimates)),
             Route("/v1/changes", self._on_thread(self._changes)),
+            Route("/v1/differences", self._on_thread(self._differences)),
+            Route("/v1/trends", self._on_thread(self._trends)),
             Route("/v1/rounds", self._on_thread(self._rounds)),
+            Route("/v1/notes", self._on_thread(self._notes)),
+            Route("/v1/notes", self._add_notes, methods=["POST"]),
             Route("/metrics", self._metrics),
             Route("/healthz", self._healthz),
             Route("/readyz", self._readyz),
@@ -112,8 +136,12 @@ class Api:
     ) -> Callable[[Request], Awaitable[Response]]:
         readers = readers or self._readers
 
+        def shown(request: Request) -> Response:
+            with plans_shown(getattr(request.state, "plans", ())):
+                return endpoint(request)
+
         async def answer(request: Request) -> Response:
-            return await readers.run(endpoint, request, public=public, gone=_leaving(request))
+            return await readers.run(shown, request, public=public, gone=_leaving(request))
 
         return answer
 
@@ -144,7 +172,11 @@ class Api:
             public = self._has_public and f"{path}/".startswith("/public/")
             if path not in OPEN_PATHS and not path.startswith("/static/") and not public:
                 key = self._access.require(scope["headers"], ("reader", "admin"))
-                scope.setdefault("state", {})["logged_in"] = key is not None
+                state = scope.setdefault("state", {})
+                state["logged_in"] = key is not None
+                state["plans"] = key.plans if key else ()
+                if state["plans"] and path in WHOLE_COLLECTOR:
+                    raise ProblemError(403, "forbidden", "This key is for some plans, and this is about all.")
             await self._app(scope, receive, send_safely)
         except Exception as error:
             if started:  # Starlette raises once more what it has answered
@@ -207,9 +239,19 @@ class Api:
         return _lists({**results.to_dict(), "damaged": damaged})
 
     def _changes(self, request: Request) -> Response:
-        query = Query(request.query_params.multi_items(), CHANGE_PARAMETERS)
+        query = Query(request.query_params.multi_items(), {*CHANGE_PARAMETERS, "against"})
         changes = self._results.changes(self._selection(query))
-        return _lists({"about": ABOUT, "changes": [change.to_dict() for change in changes]})
+        return _listed(request, query, "changes", changes, difference.ROW, Difference.to_rows)
+
+    def _differences(self, request: Request) -> Response:
+        query = Query(request.query_params.multi_items(), DIFFERENCE_PARAMETERS)
+        differences = self._results.differences(self._selection(query))
+        return _listed(request, query, "differences", differences, difference.ROW, Difference.to_rows)
+
+    def _trends(self, request: Request) -> Response:
+        query = Query(request.query_params.multi_items(), CHANGE_PARAMETERS)
+        trends = self._results.trends(self._selection(query))
+        return _listed(request, query, "trends", trends, trend.ROW, lambda one: [one.to_row()])
 
     def _selection(self, query: Query) -> Selection:
         """What a request for estimates or changes asks for; the latest periods, unless it names some."""
@@ -235,6 +277,8 @@ class Api:
             until=until,
             version=query.whole("version", MOST_VERSION),
             most=MOST_NUMBERS,
+            against=check_against(query.one("against") or "before"),
+            baseline=query.one("baseline"),
         )
 
     def _rounds(self, request: Request) -> Response:
@@ -245,7 +289,41 @@ class Api:
             raise ProblemError(404, "unknown_plan")
         return _json({"rounds": self._results.rounds(plan, last)})
 
+    def _notes(self, request: Request) -> Response:
+        query = Query(request.query_params.multi_items(), {"plan", "since", "until", "format"})
+        plan = query.one("plan")
+        if plan is not None and plan not in self._results.plans():
+            raise ProblemError(404, "unknown_plan")
+        listed = self._results.notes(plan, query.time("since"), query.time("until"))
+        notes = [note_row(note) for note in listed]
+        if _format_of(query, request.headers.get("accept", ""), ("json", "csv")) == "csv":
+            return PlainTextResponse(rows_as_csv(NOTE_ROW, notes), media_type="text/csv")
+        return _json({"notes": notes})
+
     # These do not, or not in all they do
+
+    async def _add_notes(self, request: Request) -> Response:
+        """Store notes; with an admin key in a header, never by a session: a page elsewhere could send those."""
+        key = None if self._access.is_open else self._access.key_of(request.scope["headers"])
+        self._access.allow(key, ("admin",), request.scope["headers"])
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise ProblemError(415, "unsupported_media_type")
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > LONGEST_NOTES:
+                raise ProblemError(413, "too_large")
+
+        def store(request: Request) -> Response:
+            notes = read_notes(body, self._results.plans())
+            self._write_notes(notes, "by HTTP" if key is None else f"key {key.id}")
+            return Response(
+                msgspec.json.encode({"notes": [note_row(note) for note in notes]}),
+                201,
+                media_type="application/json",
+            )
+
+        return await self._monitors.run(store, request, public=False, gone=_leaving(request))
 
     async def _metrics(self, request: Request) -> Response:
         accept = request.headers.get("accept", "")
@@ -298,6 +376,21 @@ def _json(answer: object) -> Response:
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
+def _listed(
+    request: Request,
+    query: Query,
+    name: str,
+    entries: Sequence[Entry],
+    columns: Sequence[str],
+    rows_of: Callable[[Entry], Iterable[Mapping[str, Any]]],
+) -> Response:
+    """A list in JSON, or as CSV."""
+    if _format_of(query, request.headers.get("accept", ""), ("json", "csv")) == "csv":
+        rows = (row for entry in entries for row in rows_of(entry))
+        return PlainTextResponse(rows_as_csv(columns, rows), media_type="text/csv")
+    return _lists({"about": ABOUT, name: [entry.to_dict() for entry in entries]})
+
+
 def _lists(answer: dict[str, Any]) -> Response:
     """Encode lists item by item: encoding all at once would block every other thread."""
     encode, fields = msgspec.json.encode, []
@@ -334,7 +427,10 @@ def _problem_of(error: Exception) -> tuple[ProblemError, dict[str, str]]:
     return problem, {**{name: text for name, text in headers.items() if name not in of_the_body}, **more}
 
 
-def _format_of(query: Query, accept: str) -> str:
-    """One of `FORMATS`: as given, else as the Accept header prefers."""
-    usual = "csv" if "text/csv" in accept else "arrow" if "apache.arrow" in accept else "json"
-    return query.one_of("format", FORMATS) or usual
+def _format_of(query: Query, accept: str, formats: Sequence[str] = FORMATS) -> str:
+    """One of some formats: as given, else as the Accept header prefers."""
+    asked = query.one_of("format", formats)
+    if asked is not None:
+        return asked
+    preferred = "csv" if "text/csv" in accept else "arrow" if "apache.arrow" in accept else "json"
+    return preferred if preferred in formats else "json"

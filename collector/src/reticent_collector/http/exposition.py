@@ -1,20 +1,20 @@
 """
 `/metrics`: the health of the collector and the newest sealed estimates, for Prometheus.
 
-An estimate has its interval beside it, and so has the change against the period before: "a difference that excludes 0"
-is a rule on two gauges. The series of a plan depend on the plan alone, so they do not come and go with the data, and
-their number is bounded.
+An estimate has its interval beside it, and so has the change against four weeks before, the same day of the week: "a
+difference that excludes 0" is a rule on two gauges. The intervals of changes hold at once for all metrics of a plan.
+The series of a plan depend on the plan alone, so they do not come and go with the data, and their number is bounded.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, time
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from statistics import median
 from typing import TypeAlias
@@ -28,7 +28,16 @@ from prometheus_client.exposition import choose_encoder
 from reticent.plan import Metric, Plan
 from reticent_collector.estimates import Estimate, HistogramEstimate
 from reticent_collector.http.health import COMMIT_BOUNDS, Health, KeyTraffic
-from reticent_collector.results import LruCache, Period, Result, Results, Selection
+from reticent_collector.results import (
+    LruCache,
+    Period,
+    Result,
+    Results,
+    Selection,
+    daily_every,
+    usual_against,
+)
+from reticent_collector.results.rows import tags_asked
 
 MOST_NUMBERS = 1_000  # means and shares of buckets per plan: six series each
 
@@ -191,6 +200,9 @@ CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limi
 
 
 JOINT = "of its 95 % interval, which holds for all buckets of a histogram at once"
+AT_ONCE = (
+    "of its interval; with 95 %, those of all metrics of the plan, or of all tags of a segment, hold at once"
+)
 FAMILIES = {
     "estimate_value": ("Estimate: a mean in its unit, or the share of devices in a bucket.", NUMBER),
     "estimate_lower": (f"Lower end {JOINT}.", NUMBER),
@@ -198,9 +210,12 @@ FAMILIES = {
     "estimate_reports": ("Reports behind the estimate.", FIGURE),
     "estimate_withheld": ("1 if the newest sealed period has too few reports for an estimate.", PLAN),
     "estimate_left_out": ("Numbers of the plan that are not exposed because it has too many.", PLAN),
-    "change_value": ("Change of an estimate from the period before.", NUMBER),
-    "change_lower": (f"Lower end {JOINT}.", NUMBER),
-    "change_upper": (f"Upper end {JOINT}.", NUMBER),
+    "change_value": (
+        "Change of an estimate from four weeks before, or from the period before where that does not exist.",
+        NUMBER,
+    ),
+    "change_lower": (f"Lower end {AT_ONCE}.", NUMBER),
+    "change_upper": (f"Upper end {AT_ONCE}.", NUMBER),
     "period_start_seconds": ("Start of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
     "period_end_seconds": ("End of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
     "period_reports": ("Reports of the newest sealed period; 0 if there are too few.", PLAN),
@@ -226,32 +241,48 @@ def _figures(results: Results) -> Iterable[Family]:
         if plan.expires is not None:
             add("plan_expires_seconds", [name], datetime.combine(plan.expires, time.min, UTC).timestamp())
         # Of these many some are open; what is sealed is newest first.
-        listed = results.periods(Selection(name, last=USUAL_PERIODS + 6))
+        listed = results.periods(Selection(name, last=USUAL_PERIODS + 6, every=daily_every(plan)))
         sealed = [one for one in listed if one.state == "sealed"]
-        add("estimate_withheld", [name], bool(sealed) and not sealed[0].reports)
-        if sealed:
-            add("period_reports", [name], sealed[0].reports)
-            if before := [one.reports for one in sealed[1 : USUAL_PERIODS + 1]]:
-                add("period_reports_usual", [name], median(before))
-        # Of a round or window: a day of remembered answers has no balance.
-        for result in results.newest(name):
-            if (against_chance := result.balance) is not None:
-                add("cohort_p_value", _where(result)[:2], against_chance.p_value)
-        period = next((one for one in sealed if one.reports), None)
-        if period is None:
-            continue
-        add("period_start_seconds", [name, period.every], period.start)
-        add("period_end_seconds", [name, period.every], period.end)
-        remembered = _SEALED.setdefault(results, LruCache(REMEMBERED))
-        key = *((one.plan.version, len(one.rounds), one.start, one.reports) for one in sealed), MOST_NUMBERS
-        samples = remembered.get((name, period.every, key))
-        if samples is None:
-            samples = tuple(_of_period(results, period))
-            if results.is_readable(period, period.metrics):
-                remembered.put((name, period.every, key), samples)
-        for sample in samples:
+        for sample in chain(
+            _of_reports(name, sealed), _of_balance(results, name), _of_newest(results, sealed)
+        ):
             add(*sample)
     return families.values()
+
+
+def _of_reports(name: str, sealed: Sequence[Period]) -> Iterator[Sample]:
+    """How many reports the newest sealed period of a plan has, and usual ones have."""
+    yield "estimate_withheld", [name], bool(sealed) and not sealed[0].reports
+    if sealed:
+        yield "period_reports", [name], sealed[0].reports
+        if before := [one.reports for one in sealed[1 : USUAL_PERIODS + 1]]:
+            yield "period_reports_usual", [name], median(before)
+
+
+def _of_balance(results: Results, name: str) -> Iterator[Sample]:
+    """Of a round or window: a day of remembered answers has no balance."""
+    for result in results.newest(name):
+        if (against_chance := result.balance) is not None:
+            yield "cohort_p_value", _where(result)[:2], against_chance.p_value
+
+
+def _of_newest(results: Results, sealed: Sequence[Period]) -> Iterator[Sample]:
+    """The figures of the newest sealed period that has some."""
+    period = next((one for one in sealed if one.reports), None)
+    if period is None:
+        return
+    name = period.plan.name
+    yield "period_start_seconds", [name, period.every], period.start
+    yield "period_end_seconds", [name, period.every], period.end
+    remembered = _SEALED.setdefault(results, LruCache(REMEMBERED))
+    versions = tuple((one.plan.version, len(one.rounds), one.start, one.reports) for one in sealed)
+    key = name, period.every, versions, MOST_NUMBERS
+    samples = remembered.get(key)
+    if samples is None:
+        samples = tuple(_of_period(results, period))
+        if results.is_readable(period, period.metrics):
+            remembered.put(key, samples)
+    yield from samples
 
 
 REMEMBERED = 64
@@ -272,10 +303,15 @@ def _of_period(results: Results, period: Period) -> Iterator[Sample]:
         # Where few metrics have room, one by one: changes of all of them would take far longer.
         few = 2 * len(metrics) <= len(period.plan.metrics)
         names = [metric.name for metric in metrics] if few else [None]
+        strict = replace(
+            selection,
+            confidence=1 - (1 - selection.confidence) / (len(metrics) * len(tags_asked(period, selection))),
+            against=usual_against(period.plan, period.every),
+        )
         for name in names:
-            for change in results.changes(replace(selection, metric=name)):
-                if change.after.period.start == period.start and change.after.metric in metrics:
-                    yield from _numbers("change", change.after, change.estimate)
+            for change in results.changes(replace(strict, metric=name)):
+                if change.figure.period.start == period.start and change.figure.metric in metrics:
+                    yield from _numbers("change", change.figure, change.estimate)
 
 
 def _numbers(name: str, subject: Result, estimate: Estimate | HistogramEstimate) -> Iterator[Sample]:

@@ -19,6 +19,7 @@ from reticent.device.outbox import Past
 from reticent.device.schema import device_row
 from reticent.device.transport import in_words
 from reticent.frozen import frozen
+from reticent.times import start_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -169,7 +170,7 @@ class Receipt:
         )
 
     def _repr_html_(self) -> Safe:
-        from reticent.html import folded, note, page, table
+        from reticent.html import details, note, page, table
 
         latest, earlier = self.reports[-_SHOWN:], self.reports[:-_SHOWN]
         unfolding = f"{len(earlier)} earlier {'report' if len(earlier) == 1 else 'reports'}"
@@ -183,7 +184,7 @@ class Receipt:
             *([note(self.problem)] if self.problem else []),
             *(note(words) for words in map(_past, self.earlier)),
             table(self._title, *_columns(latest)),
-            *([folded(unfolding, table(unfolding, *_columns(earlier)))] if earlier else []),
+            *([details(unfolding, table(unfolding, *_columns(earlier)))] if earlier else []),
             table(
                 "Privacy loss",
                 ["metric", "epoch", "loss so far", "maximum", "remembered answers used"],
@@ -237,7 +238,8 @@ def read_receipt(connection: sqlite3.Connection) -> Receipt:
         report = kept.report
         layout = [(name, count) for name, count, _ in layouts.get(report.version, ())]
         bits = {name: bits for name, bits, is_asked in bits_by_metric(report, layout) if is_asked}
-        start, end = report.round * me.round_seconds, (report.round + 1) * me.round_seconds
+        start = start_of(report.round, me.round_seconds)
+        end = start + me.round_seconds
         told = Told(
             report.round, report.version, report.id.hex(), kept.epoch, bits, kept.state, kept.code, start, end
         )

@@ -143,7 +143,7 @@ Definition mean_of (c : counter) : metric := mean_metric (points c) (counter_low
 Definition mean_held (n : nat) (c : counter) (x : Z) : program (list (list bool)) :=
   answers draw (cell (points c)) (mean_of c) (repeat x n).
 
-(** ** Subset selection: one label of k, answered by a set of labels that is shifted (MATHS: Ye and Barg) *)
+(** ** Subset selection: one label of k, answered by a set of labels that is shifted *)
 
 Fixpoint insert_by (words : list Z) (i : nat) (sorted : list nat) : list nat :=
   match sorted with
@@ -172,7 +172,7 @@ Definition shifted (k : nat) (base : list nat) (s : nat) : list (list bool) :=
 Definition subset_answer (k size : nat) (a b : Z) (v : nat) : program (list (list bool)) :=
   words <- draws k ;; let base := base_set size words in u <- draw ;; Ret (shifted k base (shift k a b base v u)).
 
-(** ** Split of time: one label for a vector of amounts (MATHS 17) *)
+(** ** Split of time: one label for a vector of amounts *)
 
 (** The first label whose sum of amounts, up to it, is beyond the moment u / 2^64 of the whole; one more is "none". *)
 Fixpoint label_from (so_far whole u : Z) (amounts : list Z) : nat :=
@@ -189,9 +189,9 @@ Fixpoint label_by_darts (limit : Z) (darts amounts : list Z) : nat :=
   | [] => length amounts
   | u :: rest =>
       let bars := amounts ++ [limit - total_of amounts]%Z in
-      let place := (u * (Z.of_nat (length bars) * limit) / SCALE)%Z in
-      let j := Z.to_nat (place / limit) in
-      if (place mod limit <? nth j bars 0)%Z then j else label_by_darts limit rest amounts
+      let place := (u * Z.of_nat (length bars))%Z in
+      let j := Z.to_nat (place / SCALE) in
+      if ((place mod SCALE) * limit <? nth j bars 0 * SCALE)%Z then j else label_by_darts limit rest amounts
   end.
 
 (** ** Whom the claims compare *)

@@ -38,7 +38,8 @@ from reticent.privacy.joint import MOST_SUBSETS, OneOrAllRounds
 from reticent_collector.plans.certified import CERTIFIED
 
 _UNIT = 1 << 128
-_WITH_THEOREMS = ("one-bit-mean", "d-bit-flip", "hadamard-bit")
+_CERTIFIED_MECHANISMS = ("one-bit-mean", "d-bit-flip", "hadamard-bit")
+_CERTIFIED_KINDS = ("mean", "histogram", "choice", "flag")
 _SIZE = 8  # vectors of a metric, and rounds of each
 
 
@@ -137,9 +138,11 @@ class _Writer:
     def _leave_out(self) -> None:
         """Say what has no theorem, or no certificate of a size that can be checked."""
         for metric in self.plan.metrics:
-            known = MECHANISMS.get(metric.mechanism.name)
-            if type(metric.mechanism) is not known or metric.mechanism.name not in _WITH_THEOREMS:
-                self.left_out.append(f"metric {metric.name}: {metric.mechanism.name} has no theorem")
+            name = metric.mechanism.name
+            if type(metric.mechanism) is not MECHANISMS.get(name) or name not in _CERTIFIED_MECHANISMS:
+                self.left_out.append(f"metric {metric.name}: there is no certificate of the mechanism {name}")
+            elif metric.kind not in _CERTIFIED_KINDS:
+                self.left_out.append(f"metric {metric.name}: there is no certificate of a {metric.kind}")
         for group in self.plan.groups:
             members, count = self._members(group), len(group.metrics)
             sizes = range(2, min(self._asked, count - 1) + 1)
@@ -297,7 +300,9 @@ class _Writer:
                 f"Proof. {'' if figure == 'round' else 'intros n. '}apply {lemma}.",
                 "  vm_cast_no_check (eq_refl true). Qed.",
             ]
-            blocks = [(f"(group {name} {scaled} {held})", f"{name}_{figure}_costs", self._of_group(name, figure))]
+            blocks = [
+                (f"(group {name} {scaled} {held})", f"{name}_{figure}_costs", self._of_group(name, figure))
+            ]
             self._claim(f"{name}_{figure}", binder, blocks, getattr(self.card.groups[group.name], figure))
 
     def _group_hint(self, group: Group, figure: str, rounds: OneOrAllRounds) -> str:
@@ -342,7 +347,9 @@ class _Writer:
         for metric in self._alone if with_groups else self.plan.metrics:
             name = _name(metric.name)
             loss = _rational(getattr(self.card.metrics[metric.name], figure))
-            blocks.append(self._of_metric(name, comparison, loss, proof.format(certified=f"({name}_certified m I)")))
+            blocks.append(
+                self._of_metric(name, comparison, loss, proof.format(certified=f"({name}_certified m I)"))
+            )
         for group in self.plan.groups if with_groups else ():
             name = _name(group.name)
             scaled = _counters(self._members(group), Fraction(group.max_total))[1]
@@ -384,14 +391,17 @@ class _Writer:
         for group in plan.groups:
             name = _name(group.name)
             scaled = _counters(self._members(group), Fraction(group.max_total))[1]
-            blocks.append((f"(group {name} {scaled} 1)", f"{name}_round_costs", self._of_group(name, "round")))
+            blocks.append(
+                (f"(group {name} {scaled} 1)", f"{name}_round_costs", self._of_group(name, "round"))
+            )
         self._claim("window_certified", "", blocks, plan.round_loss)
         window = _rational(plan.round_loss)
         smaller = _rational(Fraction(plan.round_loss) * (1 - Fraction(1, 10**15)))
         length = plan.answers.window
         costs = _listed(costs for _, costs, _ in blocks)
         self.lines += [
-            f"Example window_is_least : Qle_bool (nth {self._asked} (best {costs} {self._asked}) 0%Q) {smaller} = false.",
+            f"Example window_is_least : Qle_bool (nth {self._asked} (best {costs} {self._asked}) 0%Q)",
+            f"  {smaller} = false.",
             "Proof. vm_cast_no_check (eq_refl false). Qed.",
             "(** The windows that so many rounds touch, and what they lose together ([loss_of_windows]). *)",
             f"Example windows_are_enough : ({card.rounds} - 1 + {length} - 1) / {length} + 1 = {card.windows}.",
@@ -560,7 +570,9 @@ def _counter(metric: Metric, unit: int) -> str:
 
 
 def _alike(members: Sequence[Metric]) -> bool:
-    kinds = {(*metric.mechanism.points, metric.mechanism.response.low, metric.flip.threshold) for metric in members}
+    kinds = {
+        (*metric.mechanism.points, metric.mechanism.response.low, metric.flip.threshold) for metric in members
+    }
     return len(kinds) <= 1
 
 

@@ -5,7 +5,7 @@
     whole numbers only, so a certificate is [vm_compute] and [reflexivity].                                        *)
 
 From Coq Require Import Reals ZArith QArith Qreals List Lia Lra Psatz Bool Arith.
-From Reticent Require Import Definitions Draws Bits Device Histories Patterns Rounding Joint Plans Exp.
+From Reticent Require Import Definitions Draws Bits Device Histories Patterns Rounding Joint Plans Labels Exp.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -578,6 +578,18 @@ Proof.
   apply check_group_sound with low_kept.
   - intros c V. split; [apply (lows_bounds c V)|]. destruct V as [_ [[L1 L2] _]]. repeat split; auto.
   - intros ms F V J W. now apply held_of_group with limit (map counts ms).
+Qed.
+
+(** ** Subset selection *)
+
+Definition check_subset (k size : nat) (a b : Z) (q : Q) : bool :=
+  Nat.leb size k && (0 <? b)%Z && (b <=? a)%Z && (Z.of_nat size * a + Z.of_nat (k - size) * b <=? SCALE)%Z && le_exp a b q.
+
+Theorem check_subset_sound k size a b q :
+  check_subset k size a b q = true -> bounds (Q2R q) (of_choices k size a b).
+Proof.
+  unfold check_subset. rewrite !andb_true_iff. intros [[[[H1 H2] H3] H4] H5]. apply Nat.leb_le in H1. apply Z.ltb_lt in H2.
+  apply Z.leb_le in H3, H4. apply subset_selection; [constructor; auto | now apply le_exp_nonneg in H5 | now apply le_exp_sound].
 Qed.
 
 (** ** Blocks of a plan *)

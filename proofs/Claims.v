@@ -135,10 +135,4 @@ Section Claims.
     (forall t, In t (tables m) -> one_special t) -> same_pattern cs cs' -> within m cs -> within m cs' ->
     loss (INR (Nat.min (changed_bits * width cs) (2 * d)) * h) (answers_of_classes m cs) (answers_of_classes m cs').
   Proof. intros. now apply loss_by_width_of_histogram. Qed.
-
-  (** And at most w h for one bit (a mean: Theorem 4 of the paper, with h = eps). *)
-  Theorem same_pattern_one_bit cs cs' :
-    d = 1%nat -> same_pattern cs cs' -> within m cs -> within m cs' ->
-    loss (INR (width cs) * h) (answers_of_classes m cs) (answers_of_classes m cs').
-  Proof. intros. now apply loss_by_width_of_one_bit. Qed.
 End Claims.

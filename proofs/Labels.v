@@ -253,3 +253,17 @@ Theorem split_remembered related m t limit darts L :
   loss L (answers (draws darts) (fun ws amounts => Nat.min t (label_by_darts limit ws amounts)) m xs)
          (answers (draws darts) (fun ws amounts => Nat.min t (label_by_darts limit ws amounts)) m ys).
 Proof. intros H Hc xs ys R. apply H. do 6 eexists. repeat split; [intros; rewrite Hc; lia | exact R]. Qed.
+
+(** ** The documented examples, replayed *)
+
+Example subset_answers :
+  let words := [9; 9; 9; 1; 9; 9; 9; 1; 9; 9]%Z in   (* the base set is 3 and 7; the device's label is 4 *)
+  let sent u := option_map (fun bits => filter (fun l => hd false (nth l bits [])) (seq 0 10))
+                           (run (subset_answer 10 2 3731865564003923956 1372876618212712963 4) (words ++ [u])) in
+  map sent [0; 2 ^ 62; 2 ^ 63; 2 ^ 64 - 1]%Z = [Some [4; 8]; Some [0; 4]; Some [0; 6]; Some [2; 8]]%nat.
+Proof. vm_compute. reflexivity. Qed.
+
+Example labels_of_amounts :
+  map (fun quarter => label_at 12 (quarter * 2 ^ 62) [6; 0; 3])%Z [0; 1; 2; 3]%Z = [0; 0; 2; 3]%nat
+  /\ label_by_darts 12 [2 ^ 61; 2 ^ 63]%Z [6; 0; 3]%Z = 2%nat.
+Proof. vm_compute. split; reflexivity. Qed.

@@ -68,18 +68,6 @@ Proof.
     rewrite total_count. apply Rmult_le_compat_r; [assumption|]. apply le_INR. now apply HB.
 Qed.
 
-(** Mean or Hadamard bit (one answer bit): at most w.eps. *)
-Theorem loss_by_width_of_one_bit m h cs cs' :
-  valid m -> 0 <= h -> coin_for h (low m) -> length (tables m) = 1%nat -> same_pattern cs cs' ->
-  within m cs -> within m cs' ->
-  loss (INR (width cs) * h) (answers_of_classes m cs) (answers_of_classes m cs').
-Proof.
-  intros V Hh HC L1 SP H1 H2. apply loss_by_changed_bits; auto.
-  intros us rename L _ _ _. destruct (tables m) as [|t [|]]; try discriminate. simpl.
-  rewrite Nat.add_0_r. eapply Nat.le_trans; [apply (list_sum_le us _ 1)|lia].
-  intros u _. unfold moved. destruct (_ =? _)%Z; lia.
-Qed.
-
 (** ** Histograms: each answer bit has one class of its own, with a threshold unlike the rest *)
 
 Definition one_special (t : list Z) : Prop :=
@@ -222,43 +210,31 @@ Section OddsOfMean.
     assert (ln (IZR (rarer c)) <= ln (IZR SCALE / 2)) by (apply ln_le'; lra). lra.
   Qed.
 
-  (** With any prices a, b >= 0 of a change of class, devices of width w lose at most so much. *)
-  Lemma loss_by_odds a b w cs cs' :
-    0 <= a -> 0 <= b -> same_pattern cs cs' -> (width cs <= w)%nat ->
-    within m cs -> within m cs' ->
-    loss (INR w * (a + b) + total (seq 0 (classes m)) (fun c => Rmax (f c - a) 0 + Rmax (g c - b) 0))
-         (answers_of_classes m cs) (answers_of_classes m cs').
-  Proof.
-    intros Ha Hb SP HW H1 H2.
-    apply (loss_by_prices m table (a + b) (fun c => Rmax (f c - a) 0) (fun c => Rmax (g c - b) 0)); auto;
-      try (intros; apply Rmax_r); [lra|].
-    intros u v Hu Hv. destruct (rarer_bounds u Hu) as [U1 U2], (rarer_bounds v Hv) as [V1 V2].
-    assert (big : IZR (SCALE - rarer u) <= exp (a + b + Rmax (f u - a) 0 + Rmax (g v - b) 0) * IZR (rarer v)).
-    { apply Rle_trans with (exp (f u + g v) * IZR (rarer v)).
-      - unfold f, g. replace (ln (IZR (SCALE - rarer u)) - ln (IZR SCALE / 2) + (ln (IZR SCALE / 2) - ln (IZR (rarer v))))
-          with (ln (IZR (SCALE - rarer u)) + - ln (IZR (rarer v))) by ring.
-        rewrite minus_IZR, exp_plus, exp_Ropp, !exp_ln by lra. right. field. lra.
-      - apply Rmult_le_compat_r; [lra|]. pose proof (Rmax_l (f u - a) 0). pose proof (Rmax_l (g v - b) 0).
-        apply exp_le. lra. }
-    pose proof (exp_pos (a + b + Rmax (f u - a) 0 + Rmax (g v - b) 0)) as E0.
-    split; (eapply Rle_trans; [|eapply Rle_trans; [exact big|]]; [|apply Rmult_le_compat_l; [lra|]]);
-      apply IZR_le; unfold rarer; lia.
-  Qed.
-
   (** Claim (loss_by_width of a mean): with any cell d, w times its odds and what other cells exceed it by. With d the
       cell of the w-th largest odds that is the sum of the w largest. *)
   Theorem loss_by_width_of_mean w d cs cs' :
-    (d < classes m)%nat -> same_pattern cs cs' -> (width cs <= w)%nat ->
-    within m cs -> within m cs' ->
+    (d < classes m)%nat -> same_pattern cs cs' -> (width cs <= w)%nat -> within m cs -> within m cs' ->
     loss (INR w * odds_of d + total (seq 0 (classes m)) (fun c => Rmax (odds_of c - odds_of d) 0))
          (answers_of_classes m cs) (answers_of_classes m cs').
   Proof.
     intros Hd SP HW H1 H2. destruct (odds_nonneg d Hd) as [f0 g0].
-    replace (odds_of d) with (f d + g d) by (unfold odds_of, f, g; ring).
-    rewrite (total_ext _ _ (fun c => Rmax (f c - f d) 0 + Rmax (g c - g d) 0)); [now apply loss_by_odds|].
-    intros c Hc. apply in_seq in Hc. replace (odds_of c) with (f c + g c) by (unfold odds_of, f, g; ring).
-    destruct (Z.le_ge_cases (rarer c) (rarer d)) as [L|L].
-    - destruct (odds_by_rarer c d ltac:(lia) Hd L). rewrite !Rmax_left; lra.
-    - destruct (odds_by_rarer d c Hd ltac:(lia) L). rewrite !Rmax_right; lra.
+    assert (E : forall c, odds_of c = f c + g c) by (intros; unfold odds_of, f, g; ring).
+    rewrite (total_ext _ _ (fun c => Rmax (f c - f d) 0 + Rmax (g c - g d) 0)).
+    - rewrite E. apply loss_by_prices with table; auto; try (intros; apply Rmax_r); [lra|].
+      intros u v Hu Hv. destruct (rarer_bounds u Hu) as [U1 U2], (rarer_bounds v Hv) as [V1 V2].
+      set (L := f d + g d + Rmax (f u - f d) 0 + Rmax (g v - g d) 0).
+      assert (big : IZR (SCALE - rarer u) <= exp L * IZR (rarer v)).
+      { apply Rle_trans with (exp (f u + g v) * IZR (rarer v)).
+        - unfold f, g. replace (ln (IZR (SCALE - rarer u)) - ln (IZR SCALE / 2) + (ln (IZR SCALE / 2) - ln (IZR (rarer v))))
+            with (ln (IZR (SCALE - rarer u)) + - ln (IZR (rarer v))) by ring.
+          rewrite minus_IZR, exp_plus, exp_Ropp, !exp_ln by lra. right. field. lra.
+        - apply Rmult_le_compat_r; [lra|]. pose proof (Rmax_l (f u - f d) 0). pose proof (Rmax_l (g v - g d) 0).
+          apply exp_le. unfold L. lra. }
+      pose proof (exp_pos L) as E0.
+      split; (eapply Rle_trans; [|eapply Rle_trans; [exact big|]]; [|apply Rmult_le_compat_l; [lra|]]);
+        apply IZR_le; unfold rarer; lia.
+    - intros c Hc. apply in_seq in Hc. rewrite !E. destruct (Z.le_ge_cases (rarer c) (rarer d)) as [L|L].
+      + destruct (odds_by_rarer c d ltac:(lia) Hd L).  rewrite !Rmax_left; lra.
+      + destruct (odds_by_rarer d c Hd ltac:(lia) L).  rewrite !Rmax_right; lra.
   Qed.
 End OddsOfMean.

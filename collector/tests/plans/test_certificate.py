@@ -17,7 +17,7 @@ from reticent_collector.plans import certificate
 from reticent_collector.plans.certificate import certify, check, is_certified
 
 ROOT = Path(__file__).parents[3]
-PLANS = sorted([*(ROOT / "examples").glob("*.toml"), *(ROOT / "proofs/plans").glob("*.toml")])
+PLANS = sorted([*(ROOT / "examples").rglob("*.toml"), *(ROOT / "proofs/plans").glob("*.toml")])
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)

@@ -33,7 +33,7 @@ def compare(store: str | None, url: str | None, key: str | None, as_json: bool, 
 
     \b
     Example:
-      reticent compare --store sqlite:///reticent.db --metric crashed --by version --baseline 2.2 --last 4
+      reticent compare --store sqlite:///reticent.db --metric editor_seconds --by os --baseline linux --last 4
       reticent compare --store sqlite:///reticent.db --against year --json
     """
     from reticent_collector.results import OTHER_DEVICES, against_words
@@ -60,7 +60,7 @@ def _rows(difference: dict[str, Any]) -> list[tuple[str, ...]]:
     """A line for each mean or bucket."""
     compared = difference["rounds"]
     possible = compared + difference["rounds_missing"]
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for number in difference.get("buckets", [difference]):
         _, interval = figure_and_interval(difference, number)
         words, _, verdict = number["words"].partition(" (")[0].rpartition(": ")

@@ -23,8 +23,8 @@ class Point(Subject):
     One metric in one period and segment, as one number with its interval.
 
     The mean, or the share of a flag; the median of a histogram, among devices that have a value; of a choice, the share
-    of devices that chose anything. Of a median only the interval is shown: the reports determine in which buckets it
-    lies, and nothing finer.
+    of devices that chose anything; of a split, the mean of all parts together. Of a median only the interval is shown:
+    the reports determine in which buckets it lies, and nothing finer.
     """
 
     reports: int
@@ -38,7 +38,7 @@ class Point(Subject):
         number: Estimate | Quantile
         if isinstance(estimate, Estimate):
             number = estimate
-        elif result.metric.kind == "choice":
+        elif result.metric.is_named:
             number = _others(estimate.buckets[-1])
         else:
             number = result.median or result.cumulative.quantile(0.5)
@@ -75,14 +75,15 @@ def with_more_devices(metric: Metric, estimate: Estimate, rounds: int, plan: Pla
 
 
 def _others(bucket: Estimate) -> Estimate:
-    """The share of devices that are not in a bucket."""
+    """The share of devices that are not in a bucket, or the amount that is in the other parts."""
     low, high = bucket.uncut
+    whole = bucket.span[1]
     return replace(
         bucket,
-        value=1 - bucket.value,
-        lower=1 - bucket.upper,
-        upper=1 - bucket.lower,
-        uncut=(1 - high, 1 - low),
+        value=whole - bucket.value,
+        lower=whole - bucket.upper,
+        upper=whole - bucket.lower,
+        uncut=(whole - high, whole - low),
         label="",
     )
 

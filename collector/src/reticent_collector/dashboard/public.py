@@ -24,12 +24,20 @@ from reticent_collector.counts import ABOUT
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.pages import json_of, render
 from reticent_collector.dashboard.points import Point, PointReader, card_of, comparable
-from reticent_collector.dashboard.views import TRENDS, headline, mark, metric_facts, plan_facts, unit_of
+from reticent_collector.dashboard.views import (
+    TRENDS,
+    headline,
+    mark,
+    metric_facts,
+    plan_facts,
+    unit_of,
+    what_per_bucket,
+)
 from reticent_collector.dashboard.views.metric import bars
 from reticent_collector.dashboard.views.plans import claims, not_protected
 from reticent_collector.estimates import HistogramEstimate
 from reticent_collector.estimates.table import csv_text
-from reticent_collector.results import Estimates, Selection, usual_every
+from reticent_collector.results import Estimates, Selection, daily_every
 
 PERIODS = 60  # the latest periods that are shown
 CONFIDENCE = 95
@@ -214,13 +222,13 @@ def _kept(endpoint: Endpoint, kept: dict[str, tuple[float, Response]]) -> Endpoi
 def _latest(plan: Plan, metric: Metric) -> Selection:
     """The periods that are shown, and some more, since the newest are not sealed."""
     return Selection(
-        plan.name, metric.name, last=PERIODS + 4, confidence=CONFIDENCE / 100, every=usual_every(plan)
+        plan.name, metric.name, last=PERIODS + 4, confidence=CONFIDENCE / 100, every=daily_every(plan)
     )
 
 
 def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
     """A metric with its sealed points and their chart: means over time, the latest histogram."""
-    period = usual_every(plan)
+    period = daily_every(plan)
     points = reader.points(plan, _latest(plan, metric))
     points = [point for point in points if not point.provisional]
     same = comparable(points, points[0] if points else None)[:PERIODS]
@@ -234,7 +242,7 @@ def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
     result = reader.histogram(same[0], CONFIDENCE)
     histogram = result.estimate if result else None
     what = (
-        f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, latest {period}, "
+        f"{what_per_bucket(metric)} of {metric.name}, latest {period}, "
         f"with simultaneous {CONFIDENCE} % intervals"
     )
     if not isinstance(histogram, HistogramEstimate):

@@ -18,7 +18,7 @@ import random
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from hashlib import sha256
@@ -28,9 +28,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from reticent.device.answers import answer
+from reticent.device.answers import DARTS, answer, part_at, part_hit
+from reticent.device.prf import FixedPurpose
 from reticent.errors import ReticentError
-from reticent.mechanisms import COHORTS, MECHANISMS, SCALE, Flip, Mechanism, whole_if_possible
+from reticent.mechanisms import (
+    COHORTS,
+    MECHANISMS,
+    SCALE,
+    Flip,
+    Mechanism,
+    SubsetSelection,
+    whole_if_possible,
+)
 from reticent.plan import Group, Metric, Plan
 from reticent.plan.card import PrivacyCard, privacy_card
 from reticent.privacy import joint_limit_prices, loss_of_asked
@@ -38,8 +47,7 @@ from reticent.privacy.joint import MOST_SUBSETS, OneOrAllRounds
 from reticent_collector.plans.certified import CERTIFIED
 
 _UNIT = 1 << 128
-_CERTIFIED_MECHANISMS = ("one-bit-mean", "d-bit-flip", "hadamard-bit")
-_CERTIFIED_KINDS = ("mean", "histogram", "choice", "flag")
+_CERTIFIED_MECHANISMS = ("one-bit-mean", "d-bit-flip", "hadamard-bit", "subset")
 _SIZE = 8  # vectors of a metric, and rounds of each
 
 
@@ -141,8 +149,6 @@ class _Writer:
             name = metric.mechanism.name
             if type(metric.mechanism) is not MECHANISMS.get(name) or name not in _CERTIFIED_MECHANISMS:
                 self.left_out.append(f"metric {metric.name}: there is no certificate of the mechanism {name}")
-            elif metric.kind not in _CERTIFIED_KINDS:
-                self.left_out.append(f"metric {metric.name}: there is no certificate of a {metric.kind}")
         for group in self.plan.groups:
             members, count = self._members(group), len(group.metrics)
             sizes = range(2, min(self._asked, count - 1) + 1)
@@ -168,6 +174,9 @@ class _Writer:
                 self.lines.append(f"Notation {name}{part} := {first}{part}.")
             return
         self._first_of[key] = name
+        if isinstance(mechanism, SubsetSelection):
+            self._subset(metric, mechanism, name)
+            return
         low, turned = mechanism.response.low, metric.flip.threshold
         cohorts = _tables(mechanism)
         for index, tables in enumerate(cohorts):
@@ -193,6 +202,51 @@ class _Writer:
             "Proof. vm_cast_no_check (eq_refl (true, false)). Qed.",
             "",
         ]
+
+    def _subset(self, metric: Metric, mechanism: SubsetSelection, name: str) -> None:
+        """The weights of subset selection, and answers for words where another gives another shift."""
+        loss = Fraction(self.card.metrics[metric.name].round)
+        law = f"{mechanism.bits} {mechanism.size} {mechanism.inside} {mechanism.outside}"
+        smaller = _rational(loss * (1 - Fraction(1, 10**15)))
+        self.lines += [
+            f"Definition {name} : comparison := of_choices {law}.",
+            f"Definition {name}_figures := {_rational(loss)}.",
+            f"Theorem {name}_certified : bounds (Q2R {name}_figures) {name}.",
+            "Proof. apply check_subset_sound. vm_cast_no_check (eq_refl true). Qed.",
+            f"Example {name}_round_is_least : check_subset {law} {smaller} = false.",
+            "Proof. vm_cast_no_check (eq_refl false). Qed.",
+        ]
+        for number in range(_SIZE):
+            source = random.Random(number)  # noqa: S311
+            label = number % mechanism.classes
+            base = [source.choice([7, source.randrange(SCALE)]) for _ in range(mechanism.base_draws)]
+            word = (source.choice(mechanism.cuts(label)) - number % 2) % SCALE
+            bits = mechanism.answer(label, 0, [word], base)
+            self.lines += [
+                f"Example {name}_vector_{number} : run (subset_answer {law} {label})",
+                f"  {_listed([*base, word])}%Z = Some {_listed(f'[{str(bit).lower()}]' for bit in bits)}.",
+                "Proof. vm_compute. reflexivity. Qed.",
+            ]
+        self._parts(metric, name)
+
+    def _parts(self, metric: Metric, name: str) -> None:
+        """The label of a split: at moments where the next part begins, and by darts."""
+        unit = _unit([(metric.max_total,)])
+        limit = int(metric.max_total * unit)
+        for number in range(_SIZE if metric.parts else 0):
+            source = random.Random(number)  # noqa: S311
+            cuts = sorted(source.randint(0, limit) for _ in metric.parts)
+            amounts = [right - left for left, right in pairwise([0, *cuts])]
+            word = (-(-source.choice(cuts) * SCALE // limit) - number % 2) % SCALE
+            darts = [word, *(source.randrange(SCALE) for _ in range(DARTS))]
+            none = len(amounts)
+            at, hit = part_at(amounts, limit, word), part_hit(amounts, limit, darts)
+            self.lines += [
+                f"Example {name}_part_{number} : (label_at {limit} {word} {_listed(amounts)},",
+                f"  label_by_darts {limit} {_listed(darts)} {_listed(amounts)})",
+                f"  = ({none if at is None else at}, {none if hit is None else hit})%nat.",
+                "Proof. vm_compute. reflexivity. Qed.",
+            ]
 
     def _one_round(self, metric: Metric, name: str) -> None:
         """What a device loses that answers once, with fresh draws."""
@@ -252,6 +306,9 @@ class _Writer:
 
     def _vectors(self, metric: Metric, name: str) -> None:
         """Reports of the real `answer`, replayed by the Coq program."""
+        if metric.parts:  # answered as a choice of the part in front
+            self._parts(metric, name)
+            metric = replace(metric, parts=(), max_total=0, labels=metric.parts)
         plan, mechanism = self.plan, metric.mechanism
         alone = Plan(plan.name, plan.version, plan.round_seconds, plan.grace_seconds, (metric,))
         for number in range(_SIZE):
@@ -387,7 +444,11 @@ class _Writer:
         for metric in self._alone:
             name = _name(metric.name)
             loss = _rational(card.metrics[metric.name].round)
-            blocks.append(self._of_metric(name, "of_values one_round", loss, f"{name}_certified m I"))
+            if isinstance(metric.mechanism, SubsetSelection):
+                proof = f"costs_of_alone _ {name} {loss} {name}_certified"
+                blocks.append((f"(alone {name})", f"[0%Q; {loss}]", proof))
+            else:
+                blocks.append(self._of_metric(name, "of_values one_round", loss, f"{name}_certified m I"))
         for group in plan.groups:
             name = _name(group.name)
             scaled = _counters(self._members(group), Fraction(group.max_total))[1]
@@ -438,6 +499,9 @@ class _Words:
 
     def alpha(self, metric: Metric) -> int:
         return self.alpha_word
+
+    def fixed(self, metric: Metric, purpose: FixedPurpose, count: int) -> Sequence[int]:
+        raise AssertionError("a vector is about a choice, whose part is known")
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         return self.memos[memo_class]

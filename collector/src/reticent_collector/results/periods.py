@@ -87,22 +87,21 @@ def usual_every(plan: Plan) -> Every:
     """
     The default period: a week, which holds the same days as the one before it.
 
-    A longer window or round is shown by itself, and so are rounds of less than a minute.
+    A window or round of more than a day is shown by itself, and so are rounds of less than a minute.
     """
-    if plan.answers.sampled and plan.answers.window * plan.round_seconds > SHORTEST["week"]:
-        return "window"
-    return "week" if _fits_in_days(plan) else "round"
+    return _usual(plan, "week")
 
 
 def daily_every(plan: Plan) -> Every:
-    """The period for programs that watch a collector: a day, or a longer window or round."""
+    """The period for programs that watch a collector: a day, or what is shown by itself."""
+    return _usual(plan, "day")
+
+
+def _usual(plan: Plan, every: Every) -> Every:
     if plan.answers.sampled and plan.answers.window * plan.round_seconds > SHORTEST["day"]:
         return "window"
-    return "day" if _fits_in_days(plan) else "round"
-
-
-def _fits_in_days(plan: Plan) -> bool:
-    return SHORTEST["day"] // MOST_ROUNDS_OF_A_DAY <= plan.round_seconds <= SHORTEST["day"]
+    fits = SHORTEST["day"] // MOST_ROUNDS_OF_A_DAY <= plan.round_seconds <= SHORTEST["day"]
+    return every if fits else "round"
 
 
 def answered_every(plan: Plan) -> Every:

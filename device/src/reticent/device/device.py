@@ -230,9 +230,9 @@ class Device(Hosted):
         if self._closed:
             raise UsageError("the device is closed.")
         if plan is not None:
-            known = plan.by_name.get(metric) if isinstance(metric, str) else None
+            known = plan.recorded.get(metric) if isinstance(metric, str) else None
             if known is None:
-                raise UsageError(f"metric {metric!r}: plan {plan.name} has {', '.join(plan.by_name)}.")
+                raise UsageError(f"metric {metric!r}: plan {plan.name} has {', '.join(plan.recorded)}.")
             _, fault = taken(known, amount)
             if fault == "unknown-label":
                 labels = ", ".join(known.labels)

@@ -94,7 +94,7 @@ class Engine:
                     break
         if question is None:
             newest = self.plans.newest
-            if newest is None or not isinstance(name, str) or name not in newest.by_name:
+            if newest is None or not isinstance(name, str) or name not in newest.recorded:
                 self._faults.add("unknown-metric", name=name)
             return
         top, metric = question

@@ -221,7 +221,8 @@ class HeldPlans:
             return -1 if metric.labels else metric.max_value, metric
 
         self.timeline = [
-            (first, {name: question(metric) for name, metric in plan.by_name.items()}) for first, plan in held
+            (first, {name: question(metric) for name, metric in plan.recorded.items()})
+            for first, plan in held
         ]
         self._newest = held[0][1] if held else None
 

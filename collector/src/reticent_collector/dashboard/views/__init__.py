@@ -49,10 +49,19 @@ _LEADS = {
     "histogram": "median of devices",
     "choice": "devices that chose a label:",
     "flag": "devices where it happened:",
+    "split": "mean of all parts together:",
 }
 _LEAD_OF_PRESENT = "median of devices with a value"
-TRENDS = {"mean": "mean", "histogram": "median", "choice": "share that chose a label", "flag": "share"}
+TRENDS = {"mean": "mean", "histogram": "median", "choice": "share that chose a label", "flag": "share",
+          "split": "mean of all parts together"}  # fmt: skip
 """What is followed from round to round, by kind."""
+
+
+def what_per_bucket(metric: Metric) -> str:
+    """What the bars of a histogram show."""
+    if metric.parts:
+        return "mean amount per label"
+    return f"share of devices per {'label' if metric.labels else 'bucket'}"
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
@@ -84,7 +93,7 @@ def unit_of(points: Sequence[Point]) -> Unit:
 
 def unit_for(number: Estimate, largest: float) -> Unit:
     """The unit of numbers like this one, up to `largest`: a share is shown in percent."""
-    return Unit.of(number.unit, largest) if number.kind == "mean" else Unit(0.01, "%")
+    return Unit.of(number.unit, largest) if number.kind in ("mean", "split") else Unit(0.01, "%")
 
 
 def edge_unit(metric: Metric) -> Unit:
@@ -109,7 +118,7 @@ def headline(point: Point) -> dict[str, Any]:
         value = Unit(unit.size).figure(estimate.value, half_width)
         outside = not estimate.lower <= estimate.value <= estimate.upper
     return {
-        "lead": _LEADS[metric.kind] if not metric.absent or metric.labels else _LEAD_OF_PRESENT,
+        "lead": _LEADS[metric.kind] if not metric.absent or metric.is_named else _LEAD_OF_PRESENT,
         "value": value,
         "unit": unit.name,
         "interval": f"{interval(point, unit)} {unit.name}".rstrip(),

@@ -24,6 +24,7 @@ from reticent_collector.dashboard.views import (
     shade_of,
     unit_for,
     unit_of,
+    what_per_bucket,
     zoomable,
 )
 from reticent_collector.estimates import Estimate, HistogramEstimate, norm_sub
@@ -376,10 +377,11 @@ def _shares(
 ) -> Parts:
     """Charts and tables of one histogram, and of those of some tags."""
     params, metric, buckets = asked.params, result.metric, histogram.buckets
-    unit = Unit() if metric.labels else edge_unit(metric)
+    unit = Unit() if metric.is_named else edge_unit(metric)
+    of_shares = unit_for(buckets[0], buckets[0].span[1])
     when = labels.period(result.start, result.end, result.every) + _chosen(result.segment)
     per_bucket = (
-        f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, {when}, "
+        f"{what_per_bucket(metric)} of {metric.name}, {when}, "
         f"with simultaneous {params.confidence} % intervals"
     )
     keys = [(tag, shade_of(asked.plan, params.by, tag)) for tag in groups]
@@ -395,25 +397,28 @@ def _shares(
     answered = [bucket for bucket in buckets if bucket.reports]
     # No bucket was asked about in every one of several rounds with few reports: then any is as good.
     heaviest = max(answered or buckets, key=lambda bucket: bucket.value)
-    expected = 100 * with_more_devices(metric, heaviest, result.rounds, result.period.plan)
+    expected = with_more_devices(metric, heaviest, result.rounds, result.period.plan)
     shown: dict[str, Any] = {
         "chart": chart,
-        "absent": rows[-1] if metric.absent else None,
+        "absent": rows[-1] if metric.absent and not metric.parts else None,
+        "share_unit": of_shares.name,
+        "per_bucket": what_per_bucket(metric),
+        "whole": f"{labels.rounded(buckets[0].span[1] / of_shares.size, 6)} {of_shares.name}".rstrip(),
         "below": Markup(),
         "quantiles": [],
         "rows": rows,
         "compared": list(groups),
         "makeup": _makeup(heaviest),
-        "more_devices": f"{labels.rounded(expected, 2)} %",
+        "more_devices": f"{labels.rounded(expected / of_shares.size, 2)} {of_shares.name}".rstrip(),
         "heaviest": _bucket_name(heaviest, unit),
         "bucket_unit": unit.name,
-        "widest": labels.percent(widest, widest),
+        "widest": _in_unit(of_shares, widest, widest),
         "negative": sum(bucket.value < 0 for bucket in buckets),
-        "total": labels.percent(sum(bucket.value for bucket in answered), 0.01),
+        "total": _in_unit(of_shares, sum(one.value for one in answered), buckets[0].span[1] / 100),
         "inconsistent": [_bucket_name(bucket, unit) for bucket in buckets if not bucket.consistent],
     }
     pictures = {"shares": Picture(chart, per_bucket, keys)}
-    if not metric.labels:
+    if not metric.is_named:
         among = "devices with a value" if metric.absent else "devices"
         title = f"share of {among} at or below each value of {metric.name}, {when}, with a {params.confidence} % band"
         below = asked.reader.results.with_counts(result).cumulative
@@ -424,6 +429,12 @@ def _shares(
         shown["quantiles"] = [_quantile_row(quantile) for quantile in quantiles]
         pictures["below"] = Picture(at_or_below, title)
     return shown, pictures
+
+
+def _in_unit(unit: Unit, value: float, half_width: float) -> str:
+    """A share or an amount, rounded as its half-width allows."""
+    text = labels.number(value / unit.size, labels.places(half_width / unit.size))
+    return f"{text} {unit.name}".rstrip()
 
 
 def _quantile_row(quantile: Quantile) -> dict[str, str]:
@@ -438,7 +449,8 @@ def _share_rows(
     histogram: HistogramEstimate, unit: Unit, groups: Iterable[HistogramEstimate], change: Difference | None
 ) -> list[dict[str, Any]]:
     """A row per bucket, with its change and its share in each group."""
-    percent = Unit(0.01)
+    unit_of_rows = unit_for(histogram.buckets[0], histogram.buckets[0].span[1])
+    percent = Unit(unit_of_rows.size)
     rows = []
     for place, (bucket, share) in enumerate(zip(histogram.buckets, norm_sub(histogram), strict=True)):
         value, _, half_width = percent.figure(bucket.value, bucket.half_width).partition(" ± ")
@@ -450,7 +462,9 @@ def _share_rows(
                 "raw": value,
                 "half_width": half_width,
                 "interval": " to ".join(percent.ends(bucket.lower, bucket.upper)),
-                "norm_sub": labels.number(100 * share, labels.places(100 * bucket.half_width)),
+                "norm_sub": labels.number(
+                    share / percent.size, labels.places(bucket.half_width / percent.size)
+                ),
                 "reports": f"{bucket.reports:,}",
                 "change": change_in_words(changed).partition(" percentage")[0] if changed else "",
                 "is_clear": changed is not None and is_clear(changed),
@@ -461,8 +475,10 @@ def _share_rows(
 
 
 def bars(histogram: HistogramEstimate, unit: Unit | None = None) -> list[charts.Bar]:
-    """The buckets as they are drawn; that of devices without a value is not."""
-    drawn, percent = [], Unit(0.01, "%")
+    """The buckets as they are drawn, parts of a split as shares of its range; that of no value is not."""
+    drawn = []
+    whole = histogram.buckets[0].span[1]
+    percent = unit_for(histogram.buckets[0], whole)
     edges = unit or Unit(1.0, labels.plural(histogram.unit))
     for bucket, share in zip(histogram.buckets, norm_sub(histogram), strict=True):
         if bucket.label == ABSENT:
@@ -471,10 +487,14 @@ def bars(histogram: HistogramEstimate, unit: Unit | None = None) -> list[charts.
         tip = (
             f"{_bucket_name(bucket, edges)} {'' if bucket.label else edges.name}\n"
             f"{percent.figure(bucket.value, bucket.half_width)} "
-            f"({' to '.join(percent.ends(bucket.lower, bucket.upper))} %), "
-            f"Norm-Sub {labels.percent(share, bucket.half_width)}, {bucket.reports:,} reports"
+            f"({' to '.join(percent.ends(bucket.lower, bucket.upper))} {percent.name}), "
+            f"Norm-Sub {_in_unit(percent, share, bucket.half_width)}, {bucket.reports:,} reports"
         )
-        drawn.append(charts.Bar(value, bucket.lower, bucket.upper, share, tip, bucket.label))
+        drawn.append(
+            charts.Bar(
+                value / whole, bucket.lower / whole, bucket.upper / whole, share / whole, tip, bucket.label
+            )
+        )
     return drawn
 
 

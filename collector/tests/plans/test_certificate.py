@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +68,14 @@ def test_a_figure_of_a_plan_that_asks_some_is_about_all_its_blocks():
         named = set(re.findall(r"plan_(\w+)", theorem))
         of_groups = {"screen", "saves", "size"}
         assert named == (of_groups if figure in ("round", "constant") else set(plan.by_name))
+
+
+def test_every_fault_still_changes_one_place():
+    """proofs/faults.py is run by hand; here, that the lines it changes are there."""
+    faults = runpy.run_path(str(ROOT / "proofs/faults.py"))
+    for fault in faults["FAULTS"]:
+        assert (faults["PACKAGE"] / fault.file).read_text().count(fault.old) == 1, fault.what
+        assert fault.plan in faults["PLANS"]
 
 
 @pytest.mark.skipif(shutil.which("coqc") is None, reason="coqc is not installed; make proofs brings it")

@@ -236,7 +236,7 @@ def test_what_administrators_did_is_kept_and_no_secret_with_it(url: str, kind: s
     assert json.loads(run("store", "log", "--store", url, "--json").stdout)["actions"] == []
 
 
-def test_a_metric_is_shown_first_and_deleted_when_asked_to(url: str) -> None:
+def test_a_metric_is_shown_first_and_deleted_when_asked_to(url: str, tmp_path: Path) -> None:
     assert run("rounds", "--store", url, "--seal").exit_code == 0
     asked = ("store", "delete", "--store", url, "--plan", PLAN.name, "--metric", "editor_hours", "--json")
     refused = run(*asked, "--yes")
@@ -269,9 +269,10 @@ def test_a_metric_is_shown_first_and_deleted_when_asked_to(url: str) -> None:
     assert listed.exit_code == 0
     assert "editor_seconds" in listed.stdout
     assert "editor_hours" not in listed.stdout
-    exported = run("export", "--store", url, "--plan", PLAN.name, "--every", "round")
-    assert "editor_seconds" in exported.stdout
-    assert "editor_hours" not in exported.stdout
+    assert run("export", tmp_path / "out.csv", "--store", url, "--every", "round").exit_code == 0
+    exported = (tmp_path / "out.csv").read_text()
+    assert "editor_seconds" in exported
+    assert "editor_hours" not in exported
     unknown = run("estimate", "--store", url, "--plan", PLAN.name, "--metric", "editor_hours")
     assert (unknown.exit_code, "expected one of editor_seconds, browser_seconds" in unknown.output) == (
         1,

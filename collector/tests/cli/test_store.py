@@ -239,6 +239,7 @@ def test_what_administrators_did_is_kept_and_no_secret_with_it(url: str, kind: s
 def test_a_metric_is_shown_first_and_deleted_when_asked_to(url: str, tmp_path: Path) -> None:
     assert run("rounds", "--store", url, "--seal").exit_code == 0
     asked = ("store", "delete", "--store", url, "--plan", PLAN.name, "--metric", "editor_hours", "--json")
+    assert run("store", "results", "--store", url).exit_code == 0
     refused = run(*asked, "--yes")
     assert refused.exit_code == 1
     assert "the newest version of the plan, 1, still asks it" in refused.output
@@ -257,6 +258,8 @@ def test_a_metric_is_shown_first_and_deleted_when_asked_to(url: str, tmp_path: P
     with closing(open_store(url)) as store:
         assert (store.counts(RoundKey(PLAN.name, 1, 100)), len(store.noted())) == (before, logged)
     assert json.loads(run(*asked, "--yes").stdout) == shown | {"deleted": True}
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
+        assert database.execute("PRAGMA freelist_count").fetchone() == (0,), "the space was given back"
     with closing(open_store(url)) as store:
         after = store.counts(RoundKey(PLAN.name, 1, 100))
         entry = store.noted()[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,6 +48,8 @@ epsilon = 1.0
 OLD = Plan.from_toml(PLAN.format(version=1, more=LAST))
 NEW = Plan.from_toml(PLAN.format(version=2, more=""))
 SEALED, OPEN = (100, 101), 102
+ALIKE = Plan.from_toml(OLD.text.replace('name = "app"', 'name = "alike"'))
+ALIKE_KEY = RoundKey("alike", 1, SEALED[0])
 GONE = DeletedMetric("app", 1, "secrets")
 
 
@@ -69,6 +72,9 @@ def history(url: str, opened: Open) -> Store:
     for number in SEALED:
         assert store.seal(key(number))
     store.register(NEW)
+    store.register(ALIKE)
+    store.append({ALIKE_KEY: b"".join(map(Layout(ALIKE).pack, make_reports(ALIKE, SEALED[0], 60)))})
+    assert store.seal(ALIKE_KEY)
     append(store, NEW, SEALED[-1])
     assert store.seal(key(SEALED[-1], 2))
     write_results(store)
@@ -79,15 +85,21 @@ def rows_of(store: Store, table: str) -> list[Any]:
     """All rows of a table but those of the metric, as the database has them."""
     backend = store.backend
     assert isinstance(backend, SqlBackend)
-    where = "" if table in ("rounds", "periods") else " WHERE metric <> 'secrets'"
+    where = "" if table in ("rounds", "periods") else f" WHERE NOT {OURS[table]}"
     return sorted(backend.read(f"SELECT * FROM {table}{where}"), key=repr)  # noqa: S608
+
+
+OURS = {
+    "counts": "(metric = 'secrets' AND round_id IN (SELECT id FROM rounds WHERE plan = 'app'))",
+    "results": "(metric = 'secrets' AND plan = 'app')",
+}
 
 
 def held(store: Store, table: str) -> int:
     """How many rows a table has about the metric."""
     backend = store.backend
     assert isinstance(backend, SqlBackend)
-    return int(backend.read(f"SELECT count(*) FROM {table} WHERE metric = 'secrets'")[0][0])  # noqa: S608
+    return int(backend.read(f"SELECT count(*) FROM {table} WHERE {OURS[table]}")[0][0])  # noqa: S608
 
 
 def is_well(store: Store) -> bool:
@@ -161,7 +173,10 @@ def test_figures_that_were_computed_before_are_not_written_after(history: Store)
 
 
 def test_a_later_version_may_ask_it_again(history: Store) -> None:
-    """What it counts is its own: nothing of the deleted answers comes back with the name."""
+    """What it counts is its own: nothing of the deleted answers comes back with the name, even if it is remembered."""
+    results = Results(history)
+    asked = Selection("app", metric="secrets", every="round", confidence=0.9)
+    assert [result.added for result in results.estimates(asked)] == [(1,), (1,)]
     history.delete_metric("app", "secrets")
     again = Plan.from_toml(PLAN.format(version=3, more=LAST))
     history.register(again)
@@ -169,9 +184,12 @@ def test_a_later_version_may_ask_it_again(history: Store) -> None:
     append(history, again, SEALED[1], 40)
     for number in SEALED:
         assert history.seal(key(number, 3))
-    results = Results(history).estimates(Selection("app", metric="secrets", every="round"))
-    assert [(result.added, result.estimate.devices) for result in results] == [((3,), 40), ((3,), 60)]
+    own = [((3,), 40), ((3,), 60)]
+    assert [(result.added, result.estimate.devices) for result in results.estimates(asked)] == own
     write_results(history)
+    written = list(results.estimates(replace(asked, confidence=0.95)))
+    assert [(result.added, result.estimate.devices) for result in written] == own
+    assert [result.by_round for result in written] == [{}, {}], "they are from the table"
     assert is_well(history)
     with pytest.raises(StoreError, match="version of the plan, 3, still asks it"):
         history.delete_metric("app", "secrets")

@@ -182,7 +182,11 @@ def begin_epoch(state: DeviceState, secret: bytes, began_in: int, reason: str) -
 def has_room(
     state: DeviceState, held: Sequence[HeldWindow], start: int, loss: float, most: float | None
 ) -> bool:
-    """Whether a window and those that ended in the 365 days before its start, a lost file too, stay within a limit."""
+    """
+    Whether a window and those that ended in the 365 days before its start, a lost file too, stay within a limit.
+
+    Then the windows that touch any 365 days do, whenever these begin. Theorem `loss_of_a_year` of proofs/.
+    """
     from reticent.privacy import compose
 
     if most is None:

@@ -44,7 +44,7 @@ def is_due(state: DeviceState, moment: Moment, number: int) -> bool:
     Whether a round can still be answered, and the last round up to it in which the program ran.
 
     That round and the gap after it are a spell: it is answered whole or not at all. So a program that is used now
-    and then is never reported as unused.
+    and then is never reported as unused. Theorem `spells_know_times_only` of proofs/.
     """
     last = state.last_presence(number)
     return last is not None and all(_is_answerable(state, moment, each) for each in {number, last})

@@ -444,3 +444,9 @@ def test_reasons_say_what_other_windows_cost() -> None:
 def test_a_question_without_metrics_is_refused() -> None:
     with pytest.raises(ParameterError):
         Question((), 1000)
+
+
+def test_a_device_takes_up_every_plan_by_default() -> None:
+    """Three flags of ε = 2 are within a loss of 20 for ever, and beyond what a device allows in a round."""
+    figures = tuple(Figure(name, "flag") for name in ("a", "b", "c"))
+    check(answer(Question(figures, 100_000, "constant", Fraction(20), per=1)).best)

@@ -447,6 +447,6 @@ def test_a_question_without_metrics_is_refused() -> None:
 
 
 def test_a_device_takes_up_every_plan_by_default() -> None:
-    """Three flags of ε = 2 are within a loss of 20 for ever, and beyond what a device allows in a round."""
-    figures = tuple(Figure(name, "flag") for name in ("a", "b", "c"))
+    """Four flags of ε = 1.5 are within a loss of 20 for ever, and beyond what a device allows in a round."""
+    figures = tuple(Figure(name, "flag") for name in ("a", "b", "c", "d"))
     check(answer(Question(figures, 100_000, "constant", Fraction(20), per=1)).best)

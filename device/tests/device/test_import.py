@@ -34,7 +34,7 @@ device.close()
 
 def test_a_device_loads_what_it_needs_to_record(tmp_path: Path) -> None:
     """
-    Modules of reticent's: 36 where it finds its file, 3 of losses more where it makes one.
+    Modules of reticent's: 37 where it finds its file, 3 of losses more where it makes one.
 
     No HTTP, no TLS; and no `inspect`, which `dataclasses` loads and which takes as long as SQLite.
     """

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.stats import binom, chi2
+from starlette.datastructures import QueryParams
 
 from reticent.device import answer
 from reticent.errors import ParameterError, ReportError
-from reticent.mechanisms import Flip, SubsetSelection
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, SubsetSelection
 from reticent.plan import Plan
 from reticent.privacy import loss_of_window
 from reticent.reports import Report, Verdict, from_packed, to_json, to_packed
+from reticent_collector.cli.plan import plan as plan_group
 from reticent_collector.counts import HistogramCounts, count_reports
+from reticent_collector.dashboard.views.what_if import Choices
 from reticent_collector.estimates import (
     HistogramEstimate,
     cumulative,
@@ -31,6 +36,8 @@ from reticent_lab.audit import audit
 from reticent_lab.crowd import law_of
 from reticent_lab.fleet import VectorisedFleet
 from reticent_lab.fleet.draws import HashDraws
+
+ROOT = Path(__file__).parents[1]
 
 TEXT = """
 min_reports = 1
@@ -219,6 +226,26 @@ def test_an_audit_finds_devices_sound() -> None:
     losses = {loss.what: loss.loss for loss in checked.exact if loss.subject == "command"}
     assert losses["any two histories, one window"] == pytest.approx(1.0, rel=1e-9)
     assert losses["any two histories, two windows"] == pytest.approx(2.0, rel=1e-9)
+
+
+def test_plan_check_and_the_sliders_compare_it_with_what_can_be_remembered() -> None:
+    assert COMMAND.mechanism.for_remembered == HadamardBit(1, COMMAND.mechanism.buckets)  # type: ignore[arg-type]
+    wide = SubsetSelection(1, Buckets(range(257)))
+    assert wide.for_remembered == DBitFlip(1, Buckets(range(257)), 1)
+    done = CliRunner().invoke(
+        plan_group, ["check", str(ROOT / "examples" / "windows-split.toml"), "--devices", "1000000"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "subset, 5 of 21" in done.output
+    assert "Remembered answers with flip 0.2: 1.0 for a constant device, 2.0 same pattern" in " ".join(
+        done.output.split()
+    )
+    remembered = Choices.parse(PLAN, QueryParams({"metric": "hours", "answers": "remembered"}), 1000).applied(
+        PLAN
+    )
+    assert [metric.mechanism.name for metric in remembered.metrics] == ["hadamard-bit"] * 2
+    still = Choices.parse(PLAN, QueryParams({"metric": "hours", "epsilon": "2"}), 1000).applied(PLAN)
+    assert [metric.mechanism.name for metric in still.metrics] == ["subset"] * 2
 
 
 def test_an_export_has_the_weights() -> None:

@@ -404,7 +404,11 @@ def _otherwise(plan: Plan, card: PrivacyCard) -> str:
     rounds = card.rounds
     if card.window is not None:
         answers = Answers(metrics=plan.answers.metrics)
-        other = privacy_card(replace(plan, answers=answers, metrics=_with_flip(plan, Flip("0.2"))), rounds)
+        metrics = tuple(
+            replace(metric, mechanism=metric.mechanism.for_remembered, flip=Flip("0.2"))
+            for metric in plan.metrics
+        )
+        other = privacy_card(replace(plan, answers=answers, metrics=metrics), rounds)
         return (
             f"Remembered answers with flip 0.2: {printed(other.constant)} for a constant device, "
             f"{printed(other.lifetime)} same pattern, {printed(other.any_history)} any two histories."

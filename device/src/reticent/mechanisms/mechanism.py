@@ -106,6 +106,11 @@ class Mechanism(ABC):
         """Another mechanism for the same question, to compare with."""
         return None
 
+    @property
+    def for_remembered(self) -> Mechanism:
+        """The mechanism for the same question where answers are remembered."""
+        return self
+
     # In words
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reticent.errors import ParameterError
 from reticent.frozen import freeze, frozen
 from reticent.mechanisms.grids import Buckets, Grid
-from reticent.mechanisms.mechanism import COHORTS, Measured, Mechanism, MetricTable
+from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Measured, Mechanism, MetricTable
 from reticent.mechanisms.response import SCALE, Channel, Flip, Number, RandomizedResponse, exponential_below
 
 if TYPE_CHECKING:
@@ -110,6 +110,17 @@ class SubsetSelection(Mechanism):
             "inside": str(self.inside),
             "outside": str(self.outside),
         }
+
+    @property
+    def for_remembered(self) -> Mechanism:
+        """The Hadamard bit, where it has a row for every bucket, else one bit of dBitFlip."""
+        hadamard_bit: Any = MECHANISMS["hadamard-bit"]
+        d_bit_flip: Any = MECHANISMS["d-bit-flip"]
+        few = len(self.buckets) < COHORTS
+        other: Mechanism = (hadamard_bit if few else d_bit_flip)(
+            self.epsilon, self.buckets, *([] if few else [1])
+        )
+        return other
 
     @property
     def title(self) -> str:

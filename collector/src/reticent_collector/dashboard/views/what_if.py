@@ -77,6 +77,9 @@ class Choices:
             content["answers"] = asked
             for other in tables.values() if plan.answers.sampled else (table,):
                 other["flip"] = str(self.flip)
+                if other.get("mechanism", "subset") == "subset":  # for sampled answers alone
+                    other.pop("mechanism", None)
+                    other.pop("size", None)
         scale = self.max_value / Fraction(plan.by_name[self.metric].max_value)
         for key in {"max_value", "step", "grid", "edges"} & table.keys() if scale != 1 else ():
             value = table[key]

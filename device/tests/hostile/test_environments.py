@@ -1,4 +1,4 @@
-"""Processes in which little works; the page is docs/reference/hostile-inputs.md."""
+"""Processes in which little works; device/README.md has the list."""
 
 from __future__ import annotations
 

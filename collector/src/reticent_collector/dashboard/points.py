@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from reticent.plan import Metric, Plan
+from reticent.plan import ABSENT, Metric, Plan
 from reticent.plan.card import privacy_card
 from reticent_collector.dashboard.params import NotHereError
 from reticent_collector.estimates import Estimate, expected_average_half_width, expected_half_width
@@ -22,27 +22,30 @@ class Point(Subject):
     """
     One metric in one period and segment, as one number with its interval.
 
-    The mean, or the share of a flag; the median of a histogram, among devices that have a value; of a choice, the share
-    of devices that chose anything. Of a median only the interval is shown: the reports determine in which buckets it
-    lies, and nothing finer.
+    The mean, or the share of a flag; the median of a histogram, among devices that have a value; of labels, the
+    largest. Of a median only the interval is shown: the reports determine in which buckets it lies, and nothing finer.
     """
 
-    reports: int
-    rounds: int  # that it is made of
     estimate: Estimate | Quantile
+    result: Result  # that it is a number of
 
     @classmethod
-    def of(cls, result: Result) -> Point:
-        """The point of a result; that of a histogram is the median, whose interval ends on edges."""
+    def of(cls, result: Result, place: int | None = None) -> Point:
+        """The point of a result; of labels the one at a place, or the largest."""
         estimate = result.estimate
         number: Estimate | Quantile
         if isinstance(estimate, Estimate):
             number = estimate
-        elif result.metric.kind == "choice":
-            number = _others(estimate.buckets[-1])
+        elif result.metric.labels:
+            number = estimate.buckets[by_size(result)[0] if place is None else place]
         else:
             number = result.median or result.cumulative.quantile(0.5)
-        return cls(result.period, result.metric, result.segment, estimate.reports, result.rounds, number)
+        return cls(result.period, result.metric, result.segment, number, result)
+
+    @property
+    def reports(self) -> int:
+        """Of the devices that it is about."""
+        return self.result.estimate.reports
 
     @property
     def half_width(self) -> float:
@@ -55,12 +58,25 @@ class Point(Subject):
         """Whether reports still come in."""
         return self.state != "sealed"
 
+    @property
+    def rounds_missing(self) -> int:
+        """Rounds of the period that are not in it."""
+        return self.result.rounds_missing
+
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON; the names are those of `GET /v1/estimates`."""
         number = self.estimate.to_dict()
         if isinstance(self.estimate, Quantile):
             del number["value"]
         return {**Subject.to_dict(self), **number}
+
+
+def by_size(result: Result) -> list[int]:
+    """The places of the labels of a result, largest first; that of devices that chose nothing is left out."""
+    estimate = result.estimate
+    buckets = () if isinstance(estimate, Estimate) else estimate.buckets
+    labelled = [place for place, bucket in enumerate(buckets) if bucket.label != ABSENT]
+    return sorted(labelled, key=lambda place: -buckets[place].value if buckets[place].reports else 0.0)
 
 
 def with_more_devices(metric: Metric, estimate: Estimate, rounds: int, plan: Plan, times: int = 4) -> float:
@@ -72,19 +88,6 @@ def with_more_devices(metric: Metric, estimate: Estimate, rounds: int, plan: Pla
         return expected_average_half_width(metric, devices, rounds, confidence, plan.answers)
     truth = min(max(estimate.value, estimate.span[0]), estimate.span[1])
     return expected_half_width(metric, devices, confidence, at=truth)
-
-
-def _others(bucket: Estimate) -> Estimate:
-    """The share of devices that are not in a bucket."""
-    low, high = bucket.uncut
-    return replace(
-        bucket,
-        value=1 - bucket.value,
-        lower=1 - bucket.upper,
-        upper=1 - bucket.lower,
-        uncut=(1 - high, 1 - low),
-        label="",
-    )
 
 
 def latest(points: Sequence[Point]) -> Point | None:
@@ -109,11 +112,20 @@ class PointReader:
             return plan
         raise NotHereError("plan", name, home)
 
-    def metric(self, plan: Plan, name: str, home: str) -> Metric:
-        """A metric of a plan; raises `NotHereError`."""
-        if name not in plan.by_name:
-            raise NotHereError("metric", name, home)
-        return plan.by_name[name]
+    def metric(self, plan: Plan, name: str, home: str) -> tuple[Plan, Metric]:
+        """A metric, and the newest version of the plan that has it; raises `NotHereError`."""
+        for version in self.results.versions(plan.name).values():
+            if name in version.by_name:
+                return version, version.by_name[name]
+        raise NotHereError("metric", name, home)
+
+    def ended(self, plan: Plan) -> dict[str, Plan]:
+        """The metrics that the newest version of a plan no longer has, with the last one that has it."""
+        last: dict[str, Plan] = {}
+        for version in self.results.versions(plan.name).values():
+            for name in version.by_name:
+                last.setdefault(name, version)
+        return {name: version for name, version in last.items() if name not in plan.by_name}
 
     def points(self, plan: Plan, selection: Selection) -> list[Point]:
         """
@@ -126,14 +138,15 @@ class PointReader:
         results = self.results.estimates(selection)
         return [Point.of(result) for result in results if kinds.get(result.metric.name) == result.metric.kind]
 
-    def histogram(self, point: Point, confidence: int) -> Result | None:
-        """The whole histogram behind a point; None when its rounds are gone."""
-        return next(iter(self.histograms(point, confidence)), None)
-
-    def histograms(self, point: Point, confidence: int, by: str | None = None) -> list[Result]:
-        """The same, by tag of a segment."""
-        selection = Selection(point.plan, segment=point.segment, by=by, confidence=confidence / 100)
-        return self.results.results(point.period, [point.metric], selection)
+    def by_tag(self, point: Point, by: str) -> dict[str, Result]:
+        """The result behind a point, by tag of a segment; none if its version of the plan has no such segment."""
+        if by not in {declared.name for version in point.period.versions for declared in version.segments}:
+            return {}
+        selection = Selection(
+            point.plan, segment=point.segment, by=by, confidence=point.result.estimate.confidence
+        )
+        apart = self.results.results(point.period, [point.metric], selection)
+        return {one.segment[by]: one for one in apart}
 
     def changes(self, period: Period, selection: Selection) -> dict[str, Change]:
         """How the metrics of a selection changed since the period before this one, by metric."""

@@ -11,7 +11,7 @@ from reticent_collector.dashboard.charts.bars import (
     small_histogram,
 )
 from reticent_collector.dashboard.charts.series import (
-    MANY,
+    Flag,
     Line,
     Mark,
     RoundBar,
@@ -24,10 +24,10 @@ from reticent_collector.dashboard.charts.series import (
 from reticent_collector.dashboard.charts.svg import PALETTE, alone
 
 __all__ = [
-    "MANY",
     "PALETTE",
     "Bar",
     "Bars",
+    "Flag",
     "Line",
     "Mark",
     "Measure",

@@ -234,16 +234,25 @@ def whisker(x: float, low: float, high: float, kind: str, cap: float = 3) -> str
     )
 
 
+def room_for(values: Sequence[float]) -> int:
+    """How many pixels the labels of an axis need."""
+    return round(7.2 * max(map(len, tick_texts(values)))) + 16
+
+
 def grid(base: Frame, scale: Scale, values: Sequence[float], unit: str) -> tuple[Frame, str]:
     """Horizontal lines at the ticks, their labels, the unit above; and the frame with room for the labels."""
-    texts = tick_texts(values)
-    frame = replace(base, left=round(7.2 * max(map(len, texts))) + 16)
+    frame = replace(base, left=room_for(values))
+    return frame, grid_in(frame, scale, values, unit)
+
+
+def grid_in(frame: Frame, scale: Scale, values: Sequence[float], unit: str) -> str:
+    """The same in a frame that has the room."""
     parts = [text(frame.left, frame.top - 13, unit, "unit") if unit else ""]
-    for value, content in zip(values, texts, strict=True):
+    for value, content in zip(values, tick_texts(values), strict=True):
         y = scale(value)
         parts.append(line(frame.left, y, frame.width - frame.right, y, "zero" if value == 0 else "rule"))
         parts.append(text(frame.left - 8, y + 4, content, anchor="end"))
-    return frame, "".join(parts)
+    return "".join(parts)
 
 
 def axis_below(frame: Frame, labels: Iterable[tuple[float, str]], margin: int = 24) -> str:

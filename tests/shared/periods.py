@@ -128,10 +128,10 @@ def count_misses(
                 error = abs(result.estimate.value - TRUTHS[result.metric.name][0])
                 misses[f"{result.metric.name} by root"] += error > _root_width(result)
         for change in results.changes(Selection(plan.name, every=every, last=1)):
-            misses[f"{change.after.metric.name} alarms"] += change.clear
+            misses[f"{change.figure.metric.name} alarms"] += change.clear
             if isinstance(change.estimate, Estimate):
-                narrow = hypot(_root_width(change.after), _root_width(change.before))
-                misses[f"{change.after.metric.name} alarms by root"] += abs(change.estimate.value) > narrow
+                narrow = hypot(_root_width(change.figure), _root_width(change.baseline))
+                misses[f"{change.figure.metric.name} alarms by root"] += abs(change.estimate.value) > narrow
     return misses
 
 

@@ -23,7 +23,7 @@ from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import HistogramCounts, MeanCounts
 from reticent_collector.estimates import Estimate, HistogramEstimate, average, difference, estimate
 from reticent_collector.results import (
-    Change,
+    Difference,
     Result,
     Results,
     Selection,
@@ -323,7 +323,7 @@ def test_a_change_of_parameters_is_a_break(world: World, changed: tuple[str, str
     figures = [(date(one.start), one.versions, one.estimate.reports) for one in world.figures()]
     assert figures == [("2026-11-03", "2", 60), ("2026-11-03", "1", 40), ("2026-11-02", "1", 40)]
     changes = world.results.changes(Selection("app", "used"))
-    assert [(change.after.versions, change.before.versions) for change in changes] == [("1", "1")]
+    assert [(change.figure.versions, change.baseline.versions) for change in changes] == [("1", "1")]
 
 
 def test_a_version_with_too_few_reports_is_in_no_sum(world: World) -> None:
@@ -491,9 +491,9 @@ def test_a_change_compares_rounds_at_the_same_places() -> None:
     later, earlier = ([MeanCounts(1000, ones) for ones in pair] for pair in ((600, 700), (100, 300)))
     metric = world.plan.by_name["used"]
     assert change.estimate == difference(metric, later, earlier)
-    assert change.after.estimate == average(metric, later)
-    assert change.before.estimate == average(metric, earlier)
-    assert (date(change.before.start), date(change.after.start)) == ("2026-11-02", "2026-11-03")
+    assert change.figure.estimate == average(metric, later)
+    assert change.baseline.estimate == average(metric, earlier)
+    assert (date(change.baseline.start), date(change.figure.start)) == ("2026-11-02", "2026-11-03")
     assert change.clear
     shown = change.to_dict()
     assert (shown["rounds"], shown["rounds_missing"], shown["clear"]) == (2, 2, True)
@@ -506,7 +506,7 @@ def test_no_period_tells_how_many_reports_a_round_has_that_has_too_few(world: Wo
         world.answer(MONDAY + day * DAY, 30, 10)
         world.answer(MONDAY + day * DAY + 6 * 3600, 19, 10)
     (change,) = world.results.changes(Selection("app", "used"))
-    for figure in (*world.figures(), change.after, change.before):
+    for figure in (*world.figures(), change.figure, change.baseline):
         assert [info.reports for info in figure.period.rounds] == [0, 30]
 
 
@@ -540,7 +540,7 @@ def test_the_change_of_a_choice_is_clear_where_any_bucket_is(world: World) -> No
     world.answer(MONDAY + DAY, 3000, 0)
     (change,) = world.results.changes(Selection("app", "theme"))
     assert isinstance(change.estimate, HistogramEstimate)
-    assert isinstance(change.after.counts, HistogramCounts)
+    assert isinstance(change.figure.counts, HistogramCounts)
     assert (change.clear, change.words) == (
         False,
         "no clear change in any of 3 buckets (1 of 4 rounds compared)",
@@ -548,7 +548,7 @@ def test_the_change_of_a_choice_is_clear_where_any_bucket_is(world: World) -> No
     assert [bucket["clear"] for bucket in change.to_dict()["buckets"]] == [False] * 3
     dark, *others = change.estimate.buckets
     dark = replace(dark, value=-0.15, lower=-0.2, upper=-0.1, uncut=(-0.2, -0.1))
-    moved = Change(change.after, change.before, replace(change.estimate, buckets=(dark, *others)))
+    moved = Difference(change.figure, change.baseline, replace(change.estimate, buckets=(dark, *others)))
     assert moved.clear
     assert moved.words.startswith("clear change in 1 of 3 buckets: dark ↓ 15.0 ± 5.0 percentage points")
     assert [bucket["clear"] for bucket in moved.to_dict()["buckets"]] == [True, False, False]

@@ -455,9 +455,9 @@ def test_a_change_that_lacks_a_damaged_round_is_not_remembered(in_memory: Store)
     (period, _) = reader.results.periods(Selection("shop", every="day"))
     damage = "UPDATE counts SET ones = 'x' || ones WHERE round_id = 6 AND metric = 'minutes'"
     change(in_memory, damage)
-    assert len(reader.changes(period, Selection("shop", "minutes"))["minutes"].after.by_round) == 3
+    assert len(reader.changes(period, Selection("shop", "minutes"))["minutes"].figure.by_round) == 3
     change(in_memory, damage.replace("'x' || ones", "substr(ones, 2)"))
-    assert len(reader.changes(period, Selection("shop", "minutes"))["minutes"].after.by_round) == 4
+    assert len(reader.changes(period, Selection("shop", "minutes"))["minutes"].figure.by_round) == 4
 
 
 def test_a_round_that_comes_after_its_day_was_written_is_in_it(store: Store) -> None:

@@ -374,7 +374,7 @@ def test_changes_are_computed_once(written: Store, monkeypatch: pytest.MonkeyPat
     results = Results(written, later)
     first = [change.to_dict() for change in results.changes(Selection("shop", every="round"))]
     assert first
-    monkeypatch.setattr(reader, "difference", lambda *_: pytest.fail("it was computed again"))
+    monkeypatch.setattr(reader, "difference_of", lambda *_: pytest.fail("it was computed again"))
     assert [change.to_dict() for change in results.changes(Selection("shop", every="round"))] == first
 
 

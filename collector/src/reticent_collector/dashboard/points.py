@@ -12,7 +12,7 @@ from reticent.plan.card import privacy_card
 from reticent_collector.dashboard.params import NotHereError
 from reticent_collector.estimates import Estimate, expected_average_half_width, expected_half_width
 from reticent_collector.estimates.distribution import Quantile
-from reticent_collector.results import Change, Period, Result, Results, Selection, Subject
+from reticent_collector.results import Difference, Period, Result, Results, Selection, Subject
 
 card_of = lru_cache(maxsize=64)(privacy_card)
 
@@ -148,7 +148,7 @@ class PointReader:
         apart = self.results.results(point.period, [point.metric], selection)
         return {one.segment[by]: one for one in apart}
 
-    def changes(self, period: Period, selection: Selection) -> dict[str, Change]:
+    def changes(self, period: Period, selection: Selection) -> dict[str, Difference]:
         """How the metrics of a selection changed since the period before this one, by metric."""
         changes = self.results.changes(
             Selection(
@@ -161,4 +161,4 @@ class PointReader:
                 until=period.start + 1,
             )
         )
-        return {change.after.metric.name: change for change in reversed(changes)}
+        return {change.figure.metric.name: change for change in reversed(changes)}

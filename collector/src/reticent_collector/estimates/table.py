@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from itertools import islice
@@ -157,14 +158,31 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "\uff1d", "\uff0b", "\uf
 
 def csv_text(estimates: Iterable[Figure]) -> str:
     """The table as CSV, with a header line; texts are safe in a spreadsheet, numbers unchanged."""
+    return rows_as_csv([column.name for column in COLUMNS], table_rows(estimates))
+
+
+def rows_as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """
+    Rows as CSV; what is a list or an object becomes JSON, and nothing where there is no number.
+
+    >>> print(rows_as_csv(["tags", "text"], [{"tags": {"os": "linux"}, "text": "=1+1"}]), end="")
+    tags,text
+    "{""os"":""linux""}",'=1+1
+    """
     text = io.StringIO()
-    writer = csv.DictWriter(text, [column.name for column in COLUMNS], lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
-    for row in table_rows(estimates):
-        writer.writerow(
-            {name: safe_text(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
-        )
+    for row in rows:
+        writer.writerow({name: _cell(cell) for name, cell in row.items()})
     return text.getvalue()
+
+
+def _cell(content: Any) -> Any:
+    if isinstance(content, list | dict):
+        return json.dumps(content, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    if isinstance(content, float) and isnan(content):
+        return None
+    return safe_text(content) if isinstance(content, str) else content
 
 
 def safe_text(text: str) -> str:

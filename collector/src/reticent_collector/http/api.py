@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from reticent.errors import MissingPackageError, ParameterError, StoreError
 from reticent.plan import Plan
 from reticent_collector.counts import ABOUT
-from reticent_collector.estimates.table import arrow_bytes, csv_text
+from reticent_collector.estimates.table import arrow_bytes, csv_text, rows_as_csv
 from reticent_collector.http.access import Access, Login, Pages
 from reticent_collector.http.exposition import render_metrics
 from reticent_collector.http.health import Health, Readiness
@@ -26,7 +26,17 @@ from reticent_collector.http.log import log_fault
 from reticent_collector.http.openapi import openapi_document
 from reticent_collector.http.problems import CONTENT_TYPE, ProblemError
 from reticent_collector.http.readers import Readers
-from reticent_collector.results import MOST_ROUNDS, Query, Results, Selection
+from reticent_collector.results import (
+    MOST_ROUNDS,
+    Difference,
+    Query,
+    Results,
+    Selection,
+    Trend,
+    check_against,
+    difference,
+    trend,
+)
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 HEALTH_PATHS = ("/health", "/health.json")
@@ -41,12 +51,15 @@ CHANGE_PARAMETERS = {
     "by",
     "confidence",
     "version",
+    "format",
 }
-ESTIMATE_PARAMETERS = {*CHANGE_PARAMETERS, "round", "format"}
+ESTIMATE_PARAMETERS = {*CHANGE_PARAMETERS, "round"}
+DIFFERENCE_PARAMETERS = {*CHANGE_PARAMETERS, "against", "baseline"}
 USUAL_PERIODS = 100  # the latest periods or rounds, when the request names none
 MOST_VERSION = 2**53
 MOST_NUMBERS = 20_000  # of one response, each with its interval: bounds its time and memory
 FORMATS = ("json", "csv", "arrow")
+Entry = TypeVar("Entry", Difference, Trend)
 
 SECURITY_HEADERS = [
     (
@@ -91,6 +104,8 @@ class Api:
             Route("/v1/plans/{name}", self._on_thread(self._plan, self._monitors)),
             Route("/v1/estimates", self._on_thread(self._estimates)),
             Route("/v1/changes", self._on_thread(self._changes)),
+            Route("/v1/differences", self._on_thread(self._differences)),
+            Route("/v1/trends", self._on_thread(self._trends)),
             Route("/v1/rounds", self._on_thread(self._rounds)),
             Route("/metrics", self._metrics),
             Route("/healthz", self._healthz),
@@ -207,9 +222,19 @@ class Api:
         return _lists({**results.to_dict(), "damaged": damaged})
 
     def _changes(self, request: Request) -> Response:
-        query = Query(request.query_params.multi_items(), CHANGE_PARAMETERS)
+        query = Query(request.query_params.multi_items(), {*CHANGE_PARAMETERS, "against"})
         changes = self._results.changes(self._selection(query))
-        return _lists({"about": ABOUT, "changes": [change.to_dict() for change in changes]})
+        return _listed(request, query, "changes", changes, difference.ROW, Difference.to_rows)
+
+    def _differences(self, request: Request) -> Response:
+        query = Query(request.query_params.multi_items(), DIFFERENCE_PARAMETERS)
+        differences = self._results.differences(self._selection(query))
+        return _listed(request, query, "differences", differences, difference.ROW, Difference.to_rows)
+
+    def _trends(self, request: Request) -> Response:
+        query = Query(request.query_params.multi_items(), CHANGE_PARAMETERS)
+        trends = self._results.trends(self._selection(query))
+        return _listed(request, query, "trends", trends, trend.ROW, lambda one: [one.to_row()])
 
     def _selection(self, query: Query) -> Selection:
         """What a request for estimates or changes asks for; the latest periods, unless it names some."""
@@ -235,6 +260,8 @@ class Api:
             until=until,
             version=query.whole("version", MOST_VERSION),
             most=MOST_NUMBERS,
+            against=check_against(query.one("against") or "before"),
+            baseline=query.one("baseline"),
         )
 
     def _rounds(self, request: Request) -> Response:
@@ -298,6 +325,21 @@ def _json(answer: object) -> Response:
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
+def _listed(
+    request: Request,
+    query: Query,
+    name: str,
+    entries: Sequence[Entry],
+    columns: Sequence[str],
+    rows_of: Callable[[Entry], Iterable[Mapping[str, Any]]],
+) -> Response:
+    """A list in JSON, or as CSV."""
+    if _format_of(query, request.headers.get("accept", ""), ("json", "csv")) == "csv":
+        rows = (row for entry in entries for row in rows_of(entry))
+        return PlainTextResponse(rows_as_csv(columns, rows), media_type="text/csv")
+    return _lists({"about": ABOUT, name: [entry.to_dict() for entry in entries]})
+
+
 def _lists(answer: dict[str, Any]) -> Response:
     """Encode lists item by item: encoding all at once would block every other thread."""
     encode, fields = msgspec.json.encode, []
@@ -334,7 +376,10 @@ def _problem_of(error: Exception) -> tuple[ProblemError, dict[str, str]]:
     return problem, {**{name: text for name, text in headers.items() if name not in of_the_body}, **more}
 
 
-def _format_of(query: Query, accept: str) -> str:
-    """One of `FORMATS`: as given, else as the Accept header prefers."""
-    usual = "csv" if "text/csv" in accept else "arrow" if "apache.arrow" in accept else "json"
-    return query.one_of("format", FORMATS) or usual
+def _format_of(query: Query, accept: str, formats: Sequence[str] = FORMATS) -> str:
+    """One of some formats: as given, else as the Accept header prefers."""
+    asked = query.one_of("format", formats)
+    if asked is not None:
+        return asked
+    preferred = "csv" if "text/csv" in accept else "arrow" if "apache.arrow" in accept else "json"
+    return preferred if preferred in formats else "json"

@@ -274,8 +274,8 @@ def _of_period(results: Results, period: Period) -> Iterator[Sample]:
         names = [metric.name for metric in metrics] if few else [None]
         for name in names:
             for change in results.changes(replace(selection, metric=name)):
-                if change.after.period.start == period.start and change.after.metric in metrics:
-                    yield from _numbers("change", change.after, change.estimate)
+                if change.figure.period.start == period.start and change.figure.metric in metrics:
+                    yield from _numbers("change", change.figure, change.estimate)
 
 
 def _numbers(name: str, subject: Result, estimate: Estimate | HistogramEstimate) -> Iterator[Sample]:

@@ -86,6 +86,51 @@ _CLEAR = {
 _VALUES = _all("value lower upper half_width", _NUMBER) | {
     "values": _array({"type": ["number", "null"]}, description="Of the buckets")
 }
+_ABOUT = {**_TEXT, "description": "Which devices the figures describe, in a sentence"}
+_SUBTRACTED = {"segment": _TAGS, **dict.fromkeys(("start_time", "end_time"), _TYPES["timestamp"])}
+
+
+def _difference(figure: str, baseline: str, description: str) -> Schema:
+    """One figure less another; with `against`, a difference has the members of a change."""
+    sides = {figure: _object(_VALUES, []), baseline: _object(_SUBTRACTED | _VALUES, [*_SUBTRACTED])}
+    return _object(
+        {
+            **_WHERE,
+            **_VERSIONS,
+            **_ROUNDS,
+            **_ESTIMATE,
+            **_CLEAR,
+            **sides,
+            "buckets": _array(_object({**_ESTIMATE, **_CLEAR}, ["value", *_CLEAR])),
+        },
+        [*_WHERE, *_VERSIONS, *_ROUNDS, *_CLEAR, *sides, "confidence", "reports"],
+        description,
+    )
+
+
+_EARLIER = {
+    "type": ["object", "null"],
+    "properties": {
+        **dict.fromkeys(("start_time", "end_time"), _TYPES["timestamp"]),
+        **_all("difference lower upper half_width", _NUMBER),
+        "rounds": _WHOLE,
+    },
+}
+_TREND = _object(
+    {
+        **_WHERE,
+        **_VERSIONS,
+        **{name: _COLUMNS[name] for name in ("bucket", "label", "unit")},
+        "direction": {"enum": ["rises", "falls", None]},
+        "since": {**_EARLIER, "description": "The difference to the latest period since which it does"},
+        "whole": {**_EARLIER, "description": "The difference to the earliest one that is clearly apart"},
+        "compared": {**_WHOLE, "description": "How many earlier periods were compared"},
+        "confidence": {**_NUMBER, "description": "With which nothing is said of any figure, if none changed"},
+        "words": {**_TEXT, "description": "The trend in words"},
+    },
+    [*_WHERE, *_VERSIONS, "unit", "direction", "since", "whole", "compared", "confidence", "words"],
+    "Whether a mean, or the share of a bucket, rises or falls over the periods that are shown",
+)
 _ROUND = _object(
     {
         "plan": _TEXT,
@@ -127,7 +172,7 @@ _SCHEMAS: dict[str, Any] = {
     ),
     "Estimates": _object(
         {
-            "about": {**_TEXT, "description": "Which devices the figures describe, in a sentence"},
+            "about": _ABOUT,
             "estimates": _array(
                 _object(
                     {
@@ -154,28 +199,23 @@ _SCHEMAS: dict[str, Any] = {
     ),
     "Changes": _object(
         {
-            "about": {**_TEXT, "description": "Which devices the figures describe, in a sentence"},
+            "about": _ABOUT,
             "changes": _array(
-                _object(
-                    {
-                        **_WHERE,
-                        **_VERSIONS,
-                        **_ROUNDS,
-                        **_ESTIMATE,
-                        **_CLEAR,
-                        "after": _object(_VALUES, []),
-                        "before": _object(
-                            {"start_time": _TYPES["timestamp"], "end_time": _TYPES["timestamp"], **_VALUES},
-                            ["start_time", "end_time"],
-                        ),
-                        "buckets": _array(_object({**_ESTIMATE, **_CLEAR}, ["value", *_CLEAR])),
-                    },
-                    [*_WHERE, *_VERSIONS, *_ROUNDS, *_CLEAR, "after", "before", "confidence", "reports"],
-                    "The later period minus the one before: value, lower and upper are of the difference",
+                _difference(
+                    "after", "before", "The later period minus the earlier one: value, lower and upper"
                 )
             ),
         }
     ),
+    "Differences": _object(
+        {
+            "about": _ABOUT,
+            "differences": _array(
+                _difference("figure", "baseline", "The devices of a tag less those of the baseline")
+            ),
+        }
+    ),
+    "Trends": _object({"about": _ABOUT, "trends": _array(_TREND)}),
     "Rounds": _object({"rounds": _array(_ROUND)}),
     "Plan": _object(
         {
@@ -226,6 +266,14 @@ def openapi_document() -> Schema:
             "version", "query", {**_WHOLE, "minimum": 1}, "This version of the plan, apart from the others"
         ),
     ]
+    listed = _parameter("format", "query", {"enum": ["json", "csv"]})
+    against = _parameter(
+        "against",
+        "query",
+        _TEXT,
+        "before (default), week, 4-weeks or year: the period so long before; or the period of a date",
+    )
+    baseline = _parameter("baseline", "query", _TEXT, "The tag of `by` that is subtracted from the others")
     public = {"security": [], "x-roles": ["public"]}
     gets: dict[str, dict[str, Any]] = {
         "/v1/plans": _get("listPlans", "The newest version of every plan.", "Plans"),
@@ -242,8 +290,16 @@ def openapi_document() -> Schema:
             ],
         },
         "/v1/changes": {
-            **_get("getChanges", "Changes of figures from the period before.", "Changes", 400, 404),
-            "parameters": selection,
+            **_get("getChanges", "Changes of figures from another period.", "Changes", 400, 404),
+            "parameters": [*selection, against, listed],
+        },
+        "/v1/differences": {
+            **_get("getDifferences", "Tags held against one, or as changes.", "Differences", 400, 404),
+            "parameters": [*selection, against, baseline, listed],
+        },
+        "/v1/trends": {
+            **_get("getTrends", "What rises or falls over the periods asked for.", "Trends", 400, 404),
+            "parameters": [*selection, listed],
         },
         "/v1/rounds": {
             **_get("listRounds", "Rounds, latest first.", "Rounds", 400, 404),
@@ -301,8 +357,10 @@ def _responses(answer: str, *problems: int, status: int = 200) -> Schema:
     content: dict[str, Any] = {answer: {}}
     if answer in _SCHEMAS:
         content = {"application/json": {"schema": _reference(answer)}}
+    if answer in ("Estimates", "Changes", "Differences", "Trends"):
+        content |= {"text/csv": {}}
     if answer == "Estimates":
-        content |= {"text/csv": {}, "application/vnd.apache.arrow.stream": {}}
+        content |= {"application/vnd.apache.arrow.stream": {}}
     if answer == "Plan":
         content |= {"application/toml": {}}
     problem = {"application/problem+json": {"schema": _reference("Problem")}}

@@ -2,11 +2,20 @@
 What readers are shown of a store: plans, rounds and estimates, for HTTP, the dashboard and the commands.
 
 A `Selection` says which figures are asked for; a `Query` reads it from an address. Each answer of `Results(store)`
-about a metric in a `Period` is a `Result`, or `Withheld` where there are too few reports. A `Change` is one period
-less the one before it. `write_results` puts final figures into the table of results, from which they are read.
+about a metric in a `Period` is a `Result`, or `Withheld` where there are too few reports. A `Difference` is one figure
+less another: a change from another period, or between tags. A `Trend` is about all periods that are shown.
+`write_results` puts final figures into the table of results, from which they are read.
 """
 
+from reticent_collector.results.against import (
+    AGAINST,
+    against_choices,
+    against_words,
+    check_against,
+    usual_against,
+)
 from reticent_collector.results.cache import LruCache
+from reticent_collector.results.difference import OTHER_DEVICES, Difference, change_in_words, is_clear
 from reticent_collector.results.periods import (
     EVERY,
     Every,
@@ -20,22 +29,18 @@ from reticent_collector.results.periods import (
 )
 from reticent_collector.results.query import MOST_ROUNDS, Query
 from reticent_collector.results.reader import Results
-from reticent_collector.results.result import (
-    Change,
-    Estimates,
-    Result,
-    Subject,
-    Withheld,
-    change_in_words,
-    is_clear,
-)
+from reticent_collector.results.result import Estimates, Result, Subject, Withheld
 from reticent_collector.results.selection import Selection
+from reticent_collector.results.trend import TREND_METHOD, Trend
 from reticent_collector.results.writer import problems, write_results
 
 __all__ = [
+    "AGAINST",
     "EVERY",
     "MOST_ROUNDS",
-    "Change",
+    "OTHER_DEVICES",
+    "TREND_METHOD",
+    "Difference",
     "Estimates",
     "Every",
     "LruCache",
@@ -46,14 +51,19 @@ __all__ = [
     "Results",
     "Selection",
     "Subject",
+    "Trend",
     "Withheld",
+    "against_choices",
+    "against_words",
     "answered_every",
     "change_in_words",
+    "check_against",
     "everies",
     "is_clear",
     "problems",
     "span_of",
     "unix_seconds",
+    "usual_against",
     "usual_every",
     "write_results",
 ]

@@ -20,10 +20,12 @@ from typing import Any
 from reticent.errors import ParameterError
 from reticent.plan import Metric, Plan
 from reticent_collector.counts import Counts
-from reticent_collector.estimates import average, difference
+from reticent_collector.estimates import average
 from reticent_collector.estimates.cohort_balance import shares_of_rows
 from reticent_collector.estimates.versions import question, rhythm
+from reticent_collector.results.against import earlier_span
 from reticent_collector.results.cache import LruCache
+from reticent_collector.results.difference import Difference, Side, difference_of
 from reticent_collector.results.periods import (
     Period,
     PeriodState,
@@ -33,9 +35,10 @@ from reticent_collector.results.periods import (
     span_of,
     usual_every,
 )
-from reticent_collector.results.result import Change, Estimates, Result, Withheld, reason_of
+from reticent_collector.results.result import Estimates, Result, Withheld, reason_of
 from reticent_collector.results.rows import Asked, in_table, key_of, read_figures, tags_asked
 from reticent_collector.results.selection import Selection
+from reticent_collector.results.trend import Trend, earlier_spans, trends_of
 from reticent_collector.stores import (
     FEW,
     CountsByTags,
@@ -56,6 +59,8 @@ MOST_ROUNDS_READ = 10_000  # rounds that a bounded answer is made of at most, un
 
 Parts = dict[tuple[Metric, str], dict[int, dict[int, Counts]]]
 """By metric and tag: the counts of each round, by version of the plan."""
+Read = dict[tuple[object, Span], tuple[Period, Parts]]
+"""The counts of periods that were read, by their rhythm and rounds."""
 
 
 class Results:
@@ -66,7 +71,7 @@ class Results:
         self.clock = clock
         self._counts: LruCache[CountsByTags] = LruCache(MOST_ROWS_CACHED)
         self._computed: LruCache[tuple[Result | Withheld, ...]] = LruCache(MOST_NUMBERS_CACHED)
-        self._changes: LruCache[tuple[Change, ...]] = LruCache(MOST_NUMBERS_CACHED)
+        self._differences: LruCache[tuple[Difference, ...]] = LruCache(MOST_NUMBERS_CACHED)
 
     def plans(self) -> dict[str, Plan]:
         """The newest version of each plan, by name."""
@@ -218,39 +223,99 @@ class Results:
                 self._computed.put(key, known, 1 + numbers * len(tags_asked(period, selection)))
         return known
 
-    def changes(self, selection: Selection) -> list[Change]:
+    def changes(self, selection: Selection) -> list[Difference]:
         """
-        How metrics changed from one period to the next, latest first: see `reticent_collector.results.result`.
+        How metrics changed between two periods, latest first: see `reticent_collector.results.difference`.
 
-        The selection is about the later of two periods. There is no change where the period before has no
-        reports, asked with other parameters, or has no sealed round to compare.
+        The selection is about the later of them; `against` says which is the other one, by default the period before.
+        There is no change where that has no reports, asked with other parameters, or has no sealed round to compare.
         """
         asked = self._asked(selection)
-        followed_by = {(rhythm(one.plan), one.last + 1): one for one in self._listed(selection.all_periods)}
-        known: dict[tuple[object, int], tuple[Period, Parts]] = {}
-        changes: list[Change] = []
+        listed = self._by_span(selection)
+        read: Read = {}
+        changes: list[Difference] = []
         for period, metrics in asked:
-            way = rhythm(period.plan)
-            earlier = followed_by.get((way, period.first))
-            if earlier is None:
-                continue
-            key = (_cache_key(period), _cache_key(earlier), *_asked_key(metrics, selection))
-            compared = self._changes.get(key)
-            if compared is None:
-                for one in (period, earlier):
-                    if (way, one.first) not in known:
-                        left_out = {info.key.round for info in one.rounds if info.state != "sealed"}
-                        final = tuple(info for info in one.rounds if info.key.round not in left_out)
-                        asked_of = selection.metrics(one.metrics)
-                        readable, parts = self._parts(replace(one, rounds=final), asked_of, selection)
-                        known[way, one.first] = self._shown(readable), parts
-                after = known[way, period.first]
-                before = known[way, earlier.first]
-                compared = tuple(_compared(after, before, selection))
-                if {after[0].state, before[0].state} == {"sealed"}:
-                    self._changes.put(key, compared, 1 + sum(len(change.numbers) for change in compared))
-            changes += compared
+            span = earlier_span(period, selection.against)
+            earlier = listed.get((rhythm(period.plan), span))
+            if earlier is not None and span.first != period.first:
+                changes += self._subtracted(period, earlier, metrics, selection, read)
         return changes
+
+    def differences(self, selection: Selection) -> list[Difference]:
+        """
+        How the devices of each tag of segment `by` differ from those of the tag `baseline`, latest period first.
+
+        Compared are the rounds that both have in a period. Without a `baseline`, the changes.
+        """
+        if selection.baseline is None:
+            return self.changes(selection)
+        read: Read = {}
+        differences: list[Difference] = []
+        for period, metrics in self._asked(selection):
+            differences += self._subtracted(period, period, metrics, selection, read)
+        return differences
+
+    def trends(self, selection: Selection) -> list[Trend]:
+        """Whether metrics rise or fall over the periods of a selection: see `reticent_collector.results.trend`."""
+        asked = [(period, metrics) for period, metrics in self._asked(selection) if period.state == "sealed"]
+        if not asked:
+            return []
+        last, metrics = next(((one, metrics) for one, metrics in asked if metrics), asked[0])
+        since = min(period.start for period, _ in asked if rhythm(period.plan) == rhythm(last.plan))
+        listed = {(rhythm(period.plan), _span(period)): period for period, _ in asked}
+        spans = [(rhythm(last.plan), span) for span in earlier_spans(last, since)]
+        earlier = [listed[span] for span in spans if span in listed]
+        figures = len(metrics) * len(tags_asked(last, selection))
+        strict = replace(
+            selection,
+            confidence=1 - (1 - selection.confidence) / max(1, figures * len(earlier)),
+            baseline=None,
+        )
+        read: Read = {}
+        by_figure: dict[tuple[Metric, str], list[Difference]] = {}
+        for period in earlier:
+            for one in self._subtracted(last, period, metrics, strict, read):
+                tag = one.figure.segment.get(selection.by or "", "")
+                by_figure.setdefault((one.figure.metric, tag), []).append(one)
+        return [
+            trend for compared in by_figure.values() for trend in trends_of(compared, selection.confidence)
+        ]
+
+    def _by_span(self, selection: Selection) -> dict[tuple[object, Span], Period]:
+        """All periods of the kind that is selected, by their rounds."""
+        return {(rhythm(one.plan), _span(one)): one for one in self._listed(selection.all_periods)}
+
+    def _subtracted(
+        self, period: Period, other: Period, metrics: Sequence[Metric], selection: Selection, read: Read
+    ) -> tuple[Difference, ...]:
+        """A period less another one, or each of its tags less the baseline; cached once both are sealed."""
+        asked = _asked_key(metrics, selection)
+        key = (_cache_key(period), _cache_key(other), *asked, selection.baseline)
+        known = self._differences.get(key)
+        if known is None:
+            figure, baseline = (self._final(one, selection, read) for one in (period, other))
+            wanted = {question(metric) for metric in metrics}
+            pairs = _tags(figure, selection) if selection.baseline else _periods(figure, baseline, selection)
+            made = (
+                difference_of(metric, one, another, selection.confidence)
+                for metric, one, another in pairs
+                if question(metric) in wanted
+            )
+            known = tuple(difference for difference in made if difference is not None)
+            if {figure[0].state, baseline[0].state} == {"sealed"}:
+                self._differences.put(key, known, 1 + sum(len(one.numbers) for one in known))
+        return known
+
+    def _final(self, period: Period, selection: Selection, read: Read) -> tuple[Period, Parts]:
+        """The counts of the sealed rounds of a period, read once for each call."""
+        key = rhythm(period.plan), _span(period)
+        if key not in read:
+            left_out = {info.key.round for info in period.rounds if info.state != "sealed"}
+            final = tuple(info for info in period.rounds if info.key.round not in left_out)
+            asked_of = selection.metrics(period.metrics)
+            readable, parts = self._parts(replace(period, rounds=final), asked_of, selection)
+            read[key] = self._shown(readable), parts
+        return read[key]
 
     def _asked(self, selection: Selection) -> list[tuple[Period, list[Metric]]]:
         """The metrics asked for in each period; refuses unknown names, and answers that are too large."""
@@ -473,31 +538,32 @@ def _asked_key(metrics: Sequence[Metric], selection: Selection) -> tuple[object,
     return asked, tags, selection.by, selection.confidence, selection.version
 
 
-def _compared(
-    after: tuple[Period, Parts], before: tuple[Period, Parts], selection: Selection
-) -> Iterator[Change]:
-    """The changes between two periods in a row, each of the rounds that both have."""
-    period, later_parts = after
-    earlier, earlier_parts = before
-    confidence = selection.confidence
-    shift = period.first - earlier.first
-    known = {(question(metric), tag): rounds for (metric, tag), rounds in earlier_parts.items()}
-    for (metric, tag), by_version in later_parts.items():
-        later, versions = _added(by_version)
-        rounds, versions_before = _added(known.get((question(metric), tag), {}))
-        numbers = sorted(number for number in later if number - shift in rounds)
-        if not numbers:
-            continue
+def _span(period: Period) -> Span:
+    return Span(period.every, period.first, period.last, period.start, period.end)
+
+
+def _periods(
+    figure: tuple[Period, Parts], baseline: tuple[Period, Parts], selection: Selection
+) -> Iterator[tuple[Metric, Side, Side]]:
+    """Each figure of a period, and the same of another one."""
+    period, parts = figure
+    other, others = baseline
+    known = {(question(metric), tag): rounds for (metric, tag), rounds in others.items()}
+    for (metric, tag), by_version in parts.items():
         tags = selection.tags(tag)
-        of_later = {number: later[number] for number in numbers}
-        of_earlier = {number - shift: rounds[number - shift] for number in numbers}
-        new = average(metric, of_later, confidence, period.plan)
-        old = average(metric, of_earlier, confidence, period.plan)
-        yield Change(
-            Result(period, metric, tags, new, len(of_later), by_round=of_later, added=versions),
-            Result(earlier, metric, tags, old, len(of_earlier), by_round=of_earlier, added=versions_before),
-            difference(metric, of_later, of_earlier, confidence, period.plan),
-        )
+        earlier = _added(known.get((question(metric), tag), {}))
+        yield metric, Side(period, tags, *_added(by_version)), Side(other, tags, *earlier)
+
+
+def _tags(figure: tuple[Period, Parts], selection: Selection) -> Iterator[tuple[Metric, Side, Side]]:
+    """Each figure of a tag, and that of the baseline."""
+    period, parts = figure
+    chosen = str(selection.baseline)
+    for (metric, tag), by_version in parts.items():
+        if tag != chosen and (metric, chosen) in parts:
+            sides = ((tag, by_version), (chosen, parts[metric, chosen]))
+            one, other = (Side(period, selection.tags(name), *_added(rounds)) for name, rounds in sides)
+            yield metric, one, other
 
 
 def _check_size(asked: Sequence[tuple[Period, Sequence[Metric]]], by: str | None, most: int) -> None:

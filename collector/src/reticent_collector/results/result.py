@@ -1,14 +1,4 @@
-"""
-One answer about a metric in a period: a `Result`, `Withheld` where there are too few reports, or a `Change`.
-
-A change is one period less the one before it (docs/how-to/read-an-interval.md). Compared are sealed rounds, over all
-versions of a plan in which the metric has the same parameters, at the same places of two successive periods: the
-second round of a day with the second round of the day before. A round that one of them lacks is left out of both, so
-a collector that was down in the evening, or an unfinished week, does not look like a change of the devices. The
-interval is that of `estimates.difference`; its rule says where it is about the devices that answered only. A change
-is clear when its interval does not hold 0. For a histogram or choice all intervals hold at once: where nothing
-changed, no bucket is clear in at least 95 of 100 cases.
-"""
+"""One answer about a metric in a period: a `Result`, or `Withheld` where there are too few reports."""
 
 from __future__ import annotations
 
@@ -19,13 +9,11 @@ from operator import add
 from typing import Any
 
 from reticent.plan import Metric, Plan
-from reticent_collector.columns import time_text
 from reticent_collector.counts import ABOUT, Counts
 from reticent_collector.estimates import Estimate, HistogramEstimate, cumulative
 from reticent_collector.estimates.cohort_balance import Balance, balance
 from reticent_collector.estimates.distribution import CumulativeEstimate, Quantile
 from reticent_collector.estimates.table import subject_row
-from reticent_collector.figures import Unit
 from reticent_collector.results.periods import Every, Period, PeriodState
 
 
@@ -220,105 +208,3 @@ class Estimates(list[Result]):
     def rows(self) -> list[Result | Withheld]:
         """All figures, for a table; withheld ones come last."""
         return [*self, *self.withheld]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """How a metric changed from one period to the next, in one segment."""
-
-    after: Result  #: the later period, of the rounds that are compared
-    before: Result
-    estimate: (
-        Estimate | HistogramEstimate
-    )  #: the later value less the earlier; for a histogram, of each bucket
-
-    @property
-    def numbers(self) -> tuple[Estimate, ...]:
-        """The changes as single numbers: one for a mean, one per bucket for a histogram."""
-        return (self.estimate,) if isinstance(self.estimate, Estimate) else self.estimate.buckets
-
-    @property
-    def clear(self) -> bool:
-        """Whether the interval, or that of any bucket, does not hold 0."""
-        return any(map(is_clear, self.numbers))
-
-    @property
-    def brief(self) -> str:
-        """The change in a few words; of a histogram, in how many buckets it is clear."""
-        if isinstance(self.estimate, Estimate):
-            return change_in_words(self.estimate)
-        clear, count = sum(map(is_clear, self.numbers)), len(self.numbers)
-        return (
-            f"clear change in {clear} of {count} buckets"
-            if clear
-            else f"no clear change in any of {count} buckets"
-        )
-
-    @property
-    def part(self) -> str:
-        """How many rounds are compared, unless it is all of them."""
-        compared, possible = self.after.rounds, self.after.period.possible_rounds
-        return f"{compared:,} of {possible:,} rounds compared" if compared < possible else ""
-
-    @property
-    def words(self) -> str:
-        """The change in words: "↑ 240 ± 470 seconds: no clear change"."""
-        buckets = ""
-        if self.clear and isinstance(self.estimate, HistogramEstimate):
-            names = zip(self.estimate.names, self.numbers, strict=True)
-            clear = (f"{name} {_number_in_words(number)}" for name, number in names if is_clear(number))
-            buckets = f": {'; '.join(clear)}"
-        return f"{self.brief}{buckets}{f' ({self.part})' if self.part else ''}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The answer of `GET /v1/changes`."""
-        plain = self.estimate.to_dict()
-        if isinstance(self.estimate, HistogramEstimate):
-            plain["buckets"] = [
-                {**bucket, "clear": is_clear(number), "words": change_in_words(number)}
-                for bucket, number in zip(plain["buckets"], self.numbers, strict=True)
-            ]
-        before = self.before
-        times = {"start_time": time_text(before.start), "end_time": time_text(before.end)}
-        return {
-            **Subject.to_dict(self.after),
-            "versions": list(self.after.added),
-            "before": {**times, **_values(before.estimate)},
-            "after": _values(self.after.estimate),
-            **plain,
-            "clear": self.clear,
-            "words": self.words,
-            "rounds": self.after.rounds,
-            "rounds_missing": self.after.rounds_missing,
-        }
-
-
-def _values(estimate: Estimate | HistogramEstimate) -> Mapping[str, Any]:
-    """A value with its interval, or the values of the buckets alone."""
-    plain = estimate.to_dict()
-    if isinstance(estimate, Estimate):
-        return {name: plain[name] for name in ("value", "lower", "upper", "half_width")}
-    return {"values": [bucket["value"] for bucket in plain["buckets"]]}
-
-
-def is_clear(change: Estimate) -> bool:
-    """Whether a change has an interval that does not hold 0."""
-    return change.lower > 0 or change.upper < 0
-
-
-def change_in_words(change: Estimate) -> str:
-    """A change of one number in words."""
-    return f"{_number_in_words(change)}: {'clear change' if is_clear(change) else 'no clear change'}"
-
-
-def _number_in_words(change: Estimate) -> str:
-    if not change.reports:
-        return "unknown"
-    value = abs(change.value)
-    unit = Unit.of(change.unit, max(value, change.half_width))
-    text = (unit if change.kind == "mean" else Unit(0.01, "percentage points")).figure(
-        value, change.half_width
-    )
-    if not text.partition(" ")[0].strip("0."):  # it is rounded to 0, which has no direction
-        return text
-    return ("↑ " if change.value > 0 else "↓ ") + text

@@ -19,7 +19,8 @@ class Selection:
     `every` is one of `EVERY`; by default `usual_every` of each version of the plan, or "round" where `rounds` are
     given. `since` and `until` select the periods that begin at or after the one and before the other. `segment`
     keeps the devices with these tags; `by` names a segment whose tags are estimated separately, with rare tags
-    together under "(few)". `most` bounds the numbers of an answer, each a mean or the share of a bucket.
+    together under "(few)". `most` bounds the numbers of an answer, each a mean or the share of a bucket. `against` and
+    `baseline` are for comparisons: see `Results.changes` and `Results.differences`.
 
     >>> Selection("app-usage", "starts", by="os", last=7).query()[:4]
     [('plan', 'app-usage'), ('metric', 'starts'), ('confidence', '0.95'), ('by', 'os')]
@@ -37,6 +38,8 @@ class Selection:
     until: int | None = None  # unix seconds
     version: int | None = None  # of the plan, apart from the others; None: counts are added over versions
     most: int | None = None
+    against: str = "before"  # what a change is against: one of `AGAINST`, or a date
+    baseline: str | None = None  # the tag of segment `by` that others are compared with
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "segment", MappingProxyType(dict(self.segment)))
@@ -75,12 +78,21 @@ class Selection:
                 raise ParameterError(f"segment {name}", f"one of {', '.join(tags_of[name])}", tag)
         if self.by is not None and self.by not in tags_of:
             raise ParameterError("by", f"one of {', '.join(tags_of) or '(none declared)'}", self.by)
+        if self.baseline is not None and self.by is None:
+            raise ParameterError("by", "the segment of which the baseline is a tag", "none")
+        if self.baseline is not None and self.baseline not in tags_of[str(self.by)]:
+            raise ParameterError("baseline", f"one of {', '.join(tags_of[str(self.by)])}", self.baseline)
         if not 0 < self.confidence < 1:
             raise ParameterError("confidence", "a number between 0 and 1, both excluded", self.confidence)
 
     def query(self) -> list[tuple[str, str]]:
-        """The parameters by which `/v1/estimates` and `/v1/changes` of a collector answer the same."""
+        """The parameters by which `/v1/estimates` of a collector answers the same."""
         names = ("plan", "metric", "confidence", "every", "by", "last", "since", "until", "version")
         pairs = [(name, str(getattr(self, name))) for name in names if getattr(self, name) is not None]
         pairs += [("round", str(number)) for number in self.rounds or ()]
         return pairs + [("segment", f"{name}:{tag}") for name, tag in self.segment.items()]
+
+    def comparison(self) -> list[tuple[str, str]]:
+        """The parameters by which `/v1/changes`, `/v1/differences` and `/v1/trends` answer the same."""
+        pairs = [] if self.against == "before" else [("against", self.against)]
+        return [*self.query(), *pairs, *([("baseline", self.baseline)] if self.baseline else [])]

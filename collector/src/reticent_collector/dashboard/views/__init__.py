@@ -19,7 +19,7 @@ from reticent_collector.estimates import Estimate
 from reticent_collector.estimates.distribution import Quantile
 from reticent_collector.estimates.versions import question
 from reticent_collector.figures import Unit, places
-from reticent_collector.results import Change
+from reticent_collector.results import Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +173,11 @@ def zoomable(lines: Sequence[Line]) -> str:
     return json.dumps([[start for start, _ in times], times[-1][1], rows], separators=(",", ":"))
 
 
-def change_shown(change: Change | None) -> dict[str, Any] | None:
+def change_shown(change: Difference | None) -> dict[str, Any] | None:
     """A change in a few words."""
     if change is None:
         return None
-    before = change.before.period
+    before = change.baseline.period
     return {
         "words": change.brief,
         "part": change.part,

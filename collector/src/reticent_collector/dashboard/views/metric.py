@@ -30,7 +30,7 @@ from reticent_collector.estimates import Estimate, HistogramEstimate, norm_sub
 from reticent_collector.estimates.distribution import Quantile
 from reticent_collector.figures import Unit
 from reticent_collector.results import (
-    Change,
+    Difference,
     Result,
     Selection,
     change_in_words,
@@ -87,7 +87,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
     asked = _Asked(reader, plan, metric, params)
     points, chosen = _points(asked)
     same = comparable(points, chosen or latest(points))
-    change: Change | None = None
+    change: Difference | None = None
     if chosen:
         changes = reader.changes(chosen.period, asked.selection)
         change = changes.get(metric.name)
@@ -305,7 +305,9 @@ def _makeup(estimate: Estimate) -> dict[str, Any]:
 # A histogram in one period
 
 
-def _histogram(asked: _Asked, chosen: Point | None, points: Sequence[Point], change: Change | None) -> Parts:
+def _histogram(
+    asked: _Asked, chosen: Point | None, points: Sequence[Point], change: Difference | None
+) -> Parts:
     plan, params = asked.plan, asked.params
     result = asked.reader.histogram(chosen, params.confidence) if chosen else None
     by_tag = _results_by_tag(asked, chosen)
@@ -370,7 +372,7 @@ Groups = Mapping[str, HistogramEstimate]  # by tag
 
 
 def _shares(
-    asked: _Asked, result: Result, histogram: HistogramEstimate, groups: Groups, change: Change | None
+    asked: _Asked, result: Result, histogram: HistogramEstimate, groups: Groups, change: Difference | None
 ) -> Parts:
     """Charts and tables of one histogram, and of those of some tags."""
     params, metric, buckets = asked.params, result.metric, histogram.buckets
@@ -433,7 +435,7 @@ def _quantile_row(quantile: Quantile) -> dict[str, str]:
 
 
 def _share_rows(
-    histogram: HistogramEstimate, unit: Unit, groups: Iterable[HistogramEstimate], change: Change | None
+    histogram: HistogramEstimate, unit: Unit, groups: Iterable[HistogramEstimate], change: Difference | None
 ) -> list[dict[str, Any]]:
     """A row per bucket, with its change and its share in each group."""
     percent = Unit(0.01)

@@ -23,7 +23,7 @@ from reticent_collector.dashboard.views import (
 from reticent_collector.dashboard.views.metric import bars
 from reticent_collector.dashboard.views.plans import hints, last_sealed
 from reticent_collector.estimates import HistogramEstimate
-from reticent_collector.results import Change, everies, usual_every
+from reticent_collector.results import Difference, everies, usual_every
 
 PERIODS = 30  # of a small chart, unless dates are given
 ROUNDS = 60  # among which the latest sealed and the open ones are looked for
@@ -107,12 +107,12 @@ def _row(
     plan: Plan,
     metric: Metric,
     points: Sequence[Point],
-    change: Change | None,
+    change: Difference | None,
     params: Params,
 ) -> dict[str, Any]:
     last = latest(points)
     same = comparable(points, last)
-    if change and (last is None or change.after.start != last.start):
+    if change and (last is None or change.figure.start != last.start):
         change = None  # of another figure: an older version may have a metric of another kind
     chosen = Params(every=params.every, since=params.since, until=params.until, confidence=params.confidence)
     path = f"/plans/{plan.name}/metrics/{metric.name}"

@@ -71,6 +71,17 @@ def moment(unix_seconds: float) -> str:
     return f"{at.day} {at:%b %Y}, {_time_of_day(at)}"
 
 
+def date(unix_seconds: float) -> str:
+    """
+    A date in UTC.
+
+    >>> date(1763683200)
+    '21 Nov 2025'
+    """
+    at = datetime.fromtimestamp(unix_seconds, UTC)
+    return f"{at.day} {at:%b %Y}"
+
+
 def _time_of_day(at: datetime) -> str:
     return f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"
 

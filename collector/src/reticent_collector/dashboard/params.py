@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 
 from reticent.errors import ParameterError, ReticentError
-from reticent_collector.results import EVERY, Query, Selection, unix_seconds
+from reticent_collector.results import EVERY, Query, Selection, check_against, unix_seconds
 from reticent_collector.results.query import short
 
 CONFIDENCES = (80, 90, 95, 99)
@@ -53,6 +53,8 @@ class Params:
     since: str = ""  # the first date shown
     until: str = ""  # the last date shown
     version: int | None = None  # of the plan, apart from the others; None: all of them together
+    against: str = ""  # what changes are against, as in `check_against`; empty: as usual
+    baseline: str = ""  # the tag of `by` that the others are compared with
     by: str = ""  # the segment whose tags are compared
     tags: tuple[str, ...] = ()  # visible tags; empty: the first ones of the plan
     segment: tuple[str, str] | None = None  # the one tag whose devices figures are about: (segment, tag)
@@ -76,6 +78,8 @@ class Params:
             rounds=made.whole("rounds", MOST_PERIODS),
             every=made.one_of("every", EVERY),
             version=made.whole("version", MOST_VERSION),
+            against=check_against(made.one("against") or "before") if made.one("against") else "",
+            baseline=short(made.one("baseline") or ""),
             by=short(made.one("by") or ""),
             tags=tuple(short(tag) for tag in query.getlist("tag")),
             view=made.one_of("view", VIEWS) or usual.view,

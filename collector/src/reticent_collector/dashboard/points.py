@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +12,7 @@ from reticent.plan.card import privacy_card
 from reticent_collector.dashboard.params import NotHereError
 from reticent_collector.estimates import Estimate, expected_average_half_width, expected_half_width
 from reticent_collector.estimates.distribution import Quantile
-from reticent_collector.results import Difference, Period, Result, Results, Selection, Subject
+from reticent_collector.results import Difference, Period, Result, Results, Selection, Subject, Trend
 
 card_of = lru_cache(maxsize=64)(privacy_card)
 
@@ -149,16 +149,13 @@ class PointReader:
         return {one.segment[by]: one for one in apart}
 
     def changes(self, period: Period, selection: Selection) -> dict[str, Difference]:
-        """How the metrics of a selection changed since the period before this one, by metric."""
-        changes = self.results.changes(
-            Selection(
-                period.plan.name,
-                selection.metric,
-                segment=selection.segment,
-                confidence=selection.confidence,
-                every=period.every,
-                since=period.start,
-                until=period.start + 1,
-            )
-        )
-        return {change.figure.metric.name: change for change in reversed(changes)}
+        """How the metrics of a selection changed until this period, by metric, against what the selection says."""
+        at = replace(selection, every=period.every, by=None, last=None, since=period.start, until=period.start + 1)
+        return {change.figure.metric.name: change for change in reversed(self.results.changes(at))}
+
+    def trends(self, selection: Selection) -> dict[str, list[Trend]]:
+        """Whether the metrics of a selection rise or fall over its periods, by metric."""
+        by_metric: dict[str, list[Trend]] = {}
+        for trend in self.results.trends(selection):
+            by_metric.setdefault(trend.figure.metric.name, []).append(trend)
+        return by_metric

@@ -25,7 +25,7 @@ from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.pages import json_of, render
 from reticent_collector.dashboard.points import Point, PointReader, card_of, comparable
 from reticent_collector.dashboard.views import TRENDS, headline, mark, metric_facts, plan_facts, unit_of
-from reticent_collector.dashboard.views.metric import bars
+from reticent_collector.dashboard.views.shares import bars
 from reticent_collector.dashboard.views.plans import claims, not_protected
 from reticent_collector.estimates import HistogramEstimate
 from reticent_collector.estimates.table import csv_text
@@ -77,7 +77,7 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
 
     def metric_of(request: Request) -> tuple[Plan, Metric]:
         plan = plan_of(request)
-        return plan, reader.metric(plan, request.path_params["metric"], f"/public/{plan.name}")
+        return reader.metric(plan, request.path_params["metric"], f"/public/{plan.name}")
 
     def finished(plan: Plan, metric: Metric) -> Estimates:
         found = results.estimates(_latest(plan, metric))
@@ -232,8 +232,7 @@ def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
         what = f"{TRENDS[metric.kind]} of {metric.name} per {period}, with its {CONFIDENCE} % interval"
         marks = [mark(point, unit) for point in reversed(same)]
         return Shown(plan, metric, same, what, charts.series([charts.Line(marks)], what, unit.name))
-    result = reader.histogram(same[0], CONFIDENCE)
-    histogram = result.estimate if result else None
+    histogram = same[0].result.estimate
     what = (
         f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, latest {period}, "
         f"with simultaneous {CONFIDENCE} % intervals"

@@ -11,6 +11,7 @@ from reticent_collector.dashboard.charts.bars import (
     small_histogram,
 )
 from reticent_collector.dashboard.charts.series import (
+    MANY,
     Flag,
     Line,
     Mark,
@@ -24,6 +25,7 @@ from reticent_collector.dashboard.charts.series import (
 from reticent_collector.dashboard.charts.svg import PALETTE, alone
 
 __all__ = [
+    "MANY",
     "PALETTE",
     "Bar",
     "Bars",

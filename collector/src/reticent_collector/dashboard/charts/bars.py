@@ -58,12 +58,11 @@ class BucketAxis:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bucket: its raw share with the interval, and the share after Norm-Sub; its name, for a label."""
+    """One bucket: the share that is drawn, with its interval; its name, for a label."""
 
     value: float
     lower: float
     upper: float
-    projected: float
     tip: str = ""
     name: str = ""
 
@@ -78,10 +77,10 @@ class Bars:
 
 
 def histogram(edges: Sequence[float], groups: Sequence[Bars], label: str, unit: str) -> Markup:
-    """Shares per bucket with simultaneous intervals, raw and Norm-Sub (CSS shows one); groups share their scales."""
+    """Shares per bucket with simultaneous intervals; groups share their scales."""
     every = [bar for group in groups for bar in group.bars]
     low = min(0.0, *(min(bar.value, bar.lower) for bar in every))
-    high = max(max(bar.value, bar.upper, bar.projected) for bar in every)
+    high = max(max(bar.value, bar.upper) for bar in every)
     several = len(groups) > 1
 
     def draw(base: Frame) -> Markup:
@@ -100,8 +99,7 @@ def histogram(edges: Sequence[float], groups: Sequence[Bars], label: str, unit: 
                 rules,
                 axis.drawn(unit) if place == len(groups) - 1 else "",
                 f'<g class="shade-{group.shade}">',
-                _bars(axis, levels, [bar.value for bar in group.bars], "raw"),
-                _bars(axis, levels, [bar.projected for bar in group.bars], "norm-sub"),
+                _bars(axis, levels, group.bars),
                 _whiskers(axis, levels, group.bars),
                 "</g>",
             ]
@@ -113,13 +111,13 @@ def histogram(edges: Sequence[float], groups: Sequence[Bars], label: str, unit: 
 
 
 def small_histogram(edges: Sequence[float], bars: Sequence[Bar], label: str) -> Markup:
-    """The shape of a histogram, Norm-Sub, with the raw intervals: for a row of a table."""
+    """The shape of a histogram, with its intervals: for a row of a table."""
     frame = SPARK
     axis = BucketAxis(edges, frame, _names(edges, bars))
-    levels = frame.vertical(0, 100 * max(max(bar.upper, bar.projected) for bar in bars))
+    levels = frame.vertical(0, 100 * max(max(bar.upper, bar.value) for bar in bars))
     parts = [
         svg.line(frame.left, levels(0), frame.width - frame.right, levels(0), "zero"),
-        _bars(axis, levels, [bar.projected for bar in bars], "norm-sub"),
+        _bars(axis, levels, bars),
         _whiskers(axis, levels, bars),
     ]
     return frame.chart("histogram", label, parts)
@@ -129,14 +127,14 @@ def _names(edges: Sequence[float], bars: Sequence[Bar]) -> list[str]:
     return [] if edges else [bar.name for bar in bars]
 
 
-def _bars(axis: BucketAxis, levels: Scale, shares: Sequence[float], kind: str) -> str:
+def _bars(axis: BucketAxis, levels: Scale, bars: Sequence[Bar]) -> str:
     zero = levels(0)
     parts = []
-    for share, (left, right) in zip(shares, axis.spans, strict=True):
+    for bar, (left, right) in zip(bars, axis.spans, strict=True):
         gap = min(2.0, (right - left) * 0.15)
-        top = levels(100 * share)
+        top = levels(100 * bar.value)
         parts.append(svg.rect(left + gap / 2, min(top, zero), right - left - gap, abs(top - zero), "bar"))
-    return f'<g class="bars {kind}">{"".join(parts)}</g>'
+    return f'<g class="bars">{"".join(parts)}</g>'
 
 
 def _whiskers(axis: BucketAxis, levels: Scale, bars: Sequence[Bar]) -> str:

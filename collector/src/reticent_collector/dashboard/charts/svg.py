@@ -147,7 +147,7 @@ PALETTE = ("#0067b1", "#c4500a", "#007f5c", "#a0458a", "#976700", "#3a93c8", "#4
 DASHES = ("none", "7 3", "2 3", "9 3 2 3", "none", "7 3", "2 3", "9 3 2 3")
 
 
-def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "", hidden: str = "") -> str:
+def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "") -> str:
     """The first of both sizes as a file that needs nothing else: with its colours, a title and a legend."""
     opening, _, rest = str(chart).partition(">")  # MarkupSafe 2.1 would look for &gt;
     inside = rest.partition("</svg>")[0]
@@ -155,15 +155,16 @@ def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "", 
     rules = [
         "text{font:12.5px sans-serif;fill:#5a6472}.title{font-size:15px;fill:#1b2129}",
         ".rule{stroke:#e4e8ee}.zero,.tick{stroke:#b9c1cc}.version{stroke:#5a6472;stroke-dasharray:2 4}",
-        f"{hidden}.off,.hit{{display:none}}.histogram .whisker{{stroke:#1b2129}}.edge,.middle,.whisker{{fill:none}}",
-        ".band{fill-opacity:.19}.bar{fill-opacity:.42}.edge{stroke-opacity:.52}.middle{stroke-width:2}.whisker{stroke-width:1.4}",
+        ".hit{display:none}.histogram .whisker{stroke:#1b2129}.edge,.middle,.whisker{fill:none}",
+        ".flag{stroke:#5a6472;stroke-dasharray:1 3}.box{fill-opacity:.5}.stem{stroke-width:1.6;stroke-opacity:.6}",
+        ".band{fill-opacity:.19}.band.steps{fill-opacity:.34}.bar{fill-opacity:.42}.edge{stroke-opacity:.52}.middle{stroke-width:2}.whisker{stroke-width:1.4}",
     ]
     for shade, (colour, dashes) in enumerate(zip(PALETTE, DASHES, strict=True)):
         inner = f".shade-{shade} "
         rules.append(
-            f"{inner}.band,{inner}.dot,{inner}.bar{{fill:{colour}}}"
-            f"{inner}.edge,{inner}.middle,{inner}.whisker{{stroke:{colour}}}{inner}.middle{{stroke-dasharray:{dashes}}}"
-            f"{inner}.dot.open,{inner}.bar.open{{fill:#fff;stroke:{colour}}}"
+            f"{inner}.band,{inner}.dot,{inner}.bar,{inner}.box{{fill:{colour}}}"
+            f"{inner}.edge,{inner}.middle,{inner}.whisker,{inner}.stem{{stroke:{colour}}}{inner}.middle{{stroke-dasharray:{dashes}}}"
+            f"{inner}.dot.open,{inner}.bar.open,{inner}.box.open{{fill:#fff;stroke:{colour}}}"
         )
     rules.append(".dense .middle{stroke-dasharray:none;stroke-width:1.4}")
     top = 30 if title else 4

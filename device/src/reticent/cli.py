@@ -42,6 +42,7 @@ VERBS = {
         "reticent-otel[agent]", "Answer a plan with the OpenTelemetry metrics of this machine."
     ),
     "audit": KnownVerb("reticent-lab", "Test a plan's claims, and a client's bytes."),
+    "compare": KnownVerb("reticent-collector", "Compare periods, or the devices of two tags."),
     "completion": KnownVerb("reticent-collector", "Print the script for completion in a shell."),
     "count": KnownVerb("reticent-lake", "Count the rounds of a lake, or seal them."),
     "demo": KnownVerb("reticent-lab", "Run the whole system on this machine."),

@@ -216,7 +216,7 @@ def selection_options(**last: Any) -> Decorator:
         plan_option,
         click.option("--metric", metavar="NAME", help="This metric only."),
         click.option("--every", type=click.Choice(["round", "window", "day", "week", "month"]),
-                     help="Period of each figure; a day, or a longer round or window of the plan, when left out."),
+                     help="Period of each figure; a week, or a longer round or window of the plan, when left out."),
         click.option("--since", callback=_time, metavar="TIME",
                      help="Periods that begin then or later: 2026-11-01, or 2026-11-01T06:00Z. UTC unless it has "
                           "an offset."),
@@ -231,6 +231,15 @@ def selection_options(**last: Any) -> Decorator:
                      help="Devices with this version of the plan only; all versions are added when left out."),
         confidence_option,
     )  # fmt: skip
+
+
+against_option = click.option(
+    "--against",
+    default="before",
+    show_default=True,
+    metavar="WHEN",
+    help="The period that is subtracted: before, week, 4-weeks, year, or that of a date such as 2026-08-17.",
+)
 
 
 @contextmanager

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,33 +14,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from reticent.errors import ReticentError
 from reticent_collector.cli import options
 from reticent_collector.cli.output import VerbCommand, as_json, date_and_time, show, table
+from reticent_collector.cli.sources import Local, checked, opened_source
 from reticent_collector.columns import seconds_of
 from reticent_collector.counts import ABOUT
 from reticent_collector.figures import Unit
 
 if TYPE_CHECKING:
-    import asyncio
-
     from rich.table import Table
 
-    from reticent.plan import Plan
-    from reticent_collector.http import Client
-    from reticent_collector.results import Selection
-    from reticent_collector.stores import Store
 
-MOST_ROUNDS = 10_000
-"""As many as a collector shows at once."""
-SHOWN = {
-    "rounds": {"plan", "round", "start", "end", "state", "reports"},
-    "estimates": {"version", "metric", "kind", "unit", "every", "start_time", "end_time", "segment", "state", "rounds",
-                  "rounds_missing", "versions"},
-    "changes": {"version", "metric", "start_time", "segment", "versions"},
-    "withheld": {"state", "reason"},
-}  # fmt: skip
-"""What is shown of each object in a collector's answers; an older collector may lack some of it."""
 NO_REPORTS = "Devices send reports to reticent serve; reticent ingest takes them from a file."
 LATER = "After its grace a round is sealed, and all its reports are shown if they are enough."
 
@@ -79,11 +59,11 @@ def rounds(
     if seal and url is not None:
         raise click.UsageError("--seal goes with --store: a running collector seals by itself.")
     sealed = []
-    with _source(store, url, key) as source:
+    with opened_source(store, url, key) as source:
         plans = source.plans()
         if plan is not None:
             options.check_name("plan", plan, plans)
-        if seal and isinstance(source, _Local):
+        if seal and isinstance(source, Local):
             try:
                 sealed = seal_due(source.store, time.time())
             finally:  # also when a round is damaged: the others are sealed
@@ -116,34 +96,51 @@ def rounds(
 
 @click.command(cls=VerbCommand, short_help="Show estimates with their intervals and changes.")
 @options.selection_options(default=10, show_default=True)
+@options.against_option
 @as_json
 def estimate(store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any) -> None:
     """
     Show estimates with their intervals, latest first, and how each changed against the period before.
 
-    They come from a store or from a running collector. Each figure is for a day, unless --every is given, or the
-    plan's rounds are longer than a day or shorter than a minute. Provisional figures can still change.
+    They come from a store or from a running collector. Each figure is for a week, unless --every is given, or the
+    plan's rounds are longer than a day or shorter than a minute. Provisional figures can still change. What rises or
+    falls over all of them is said below: where nothing changed, of no metric in at least 95 of 100 cases.
 
     \b
     Example:
-      reticent estimate --store sqlite:///reticent.db --metric editor_seconds --every week --last 4
+      reticent estimate --store sqlite:///reticent.db --metric editor_seconds --last 4 --against 4-weeks
       reticent estimate --store sqlite:///reticent.db --since 2026-11-01 --until 2026-12-01
     """
     last_from = click.get_current_context().get_parameter_source("last")
-    with _source(store, url, key) as source:
+    with opened_source(store, url, key) as source:
         if selection["since"] is not None and last_from is ParameterSource.DEFAULT:
             selection["last"] = None
-        asked = _checked(source, **selection)
+        asked = checked(source, **selection)
         answer = source.estimates(asked)
         changes = source.changes(asked)
-    whole = {"about": ABOUT, **answer, "changes": changes}
+        trends = source.trends(asked)
+    whole = {"about": ABOUT, **answer, "changes": changes, "trends": trends}
     withheld = Counter(row["reason"] for row in answer["withheld"])
     if not answer["estimates"]:
         show(as_json, whole, *_why_none(answer["withheld"]))
         return
     shown = _estimates_table(answer["estimates"], changes, asked.confidence)
     left_out = [f"{count:,} withheld: {reason}." for reason, count in withheld.items()]
-    show(as_json, whole, shown, *left_out, ABOUT)
+    show(as_json, whole, shown, *left_out, *trend_lines(trends), ABOUT)
+
+
+def trend_lines(trends: list[dict[str, Any]]) -> list[str]:
+    """What rises or falls, in a line each."""
+    clear = [trend for trend in trends if trend.get("direction")]
+    lines = [f"{_named(trend)} {trend['words']}." for trend in clear]
+    return lines or (["No clear trend."] if trends else [])
+
+
+def _named(trend: dict[str, Any]) -> str:
+    """What a trend is of: a metric, a label or bucket of it, and devices."""
+    tags = ", ".join(f"{name}:{tag}" for name, tag in trend["segment"].items())
+    part = trend.get("label") or (f"bucket {trend['bucket']}" if trend.get("bucket") is not None else "")
+    return " ".join(filter(None, [trend["metric"], part, f"({tags})" if tags else ""]))
 
 
 def _why_none(withheld: list[dict[str, Any]]) -> list[str]:
@@ -180,10 +177,10 @@ def _estimates_table(rows: list[dict[str, Any]], changes: list[dict[str, Any]], 
         if figures[_about(row)] > 1:
             notes.append(f"plan version {', '.join(map(str, row['versions']))}")
         for place, number in enumerate(row.get("buckets", [row])):
-            estimate, interval = _figure_and_interval(row, number)
+            estimate, interval = figure_and_interval(row, number)
             shown.add_row(
-                row["metric"] + _bucket(number),
-                _when(row),
+                row["metric"] + bucket_name(number),
+                period_name(row),
                 ", ".join(f"{name}:{tag}" for name, tag in row["segment"].items()),
                 estimate,
                 interval,
@@ -194,14 +191,14 @@ def _estimates_table(rows: list[dict[str, Any]], changes: list[dict[str, Any]], 
     return shown
 
 
-def _bucket(number: dict[str, Any]) -> str:
+def bucket_name(number: dict[str, Any]) -> str:
     """Which bucket or label a number is of; nothing for a mean."""
     if "bucket_low" in number:
         return f" [{number['bucket_low']:g}, {number['bucket_high']:g})"
     return f" {number['label']}" if "label" in number else ""
 
 
-def _figure_and_interval(row: dict[str, Any], number: dict[str, Any]) -> tuple[str, str]:
+def figure_and_interval(row: dict[str, Any], number: dict[str, Any]) -> tuple[str, str]:
     """A number of an estimate with its half width, and its interval."""
     # JSON has no infinity: null is a number without a bound.
     half_width, lower, upper = (
@@ -213,7 +210,7 @@ def _figure_and_interval(row: dict[str, Any], number: dict[str, Any]) -> tuple[s
     return figure, " to ".join(unit.ends(lower, upper))
 
 
-def _when(row: dict[str, Any]) -> str:
+def period_name(row: dict[str, Any]) -> str:
     """A period: 2026-11-02, 2026-11-02 to 2026-11-08, 2026-11, or two times."""
     first, end = (datetime.fromtimestamp(seconds_of(row[name]), UTC) for name in ("start_time", "end_time"))
     if row["every"] == "day":
@@ -250,8 +247,8 @@ def export(
         raise click.BadParameter("expected a name that ends in .csv or .parquet, or -.", param_hint="FILE")
     if to_output and as_json:
         raise click.UsageError("- is CSV on standard output: reticent estimate --json answers in JSON.")
-    with _source(store, url, key) as source:
-        asked = _checked(source, **selection)
+    with opened_source(store, url, key) as source:
+        asked = checked(source, **selection)
         if to_output:
             click.echo(source.csv(asked), nl=False)
             return
@@ -270,146 +267,3 @@ def export(
         bucket in (None, "", 0, "0") and reports not in (None, "") for bucket, reports in table_rows
     )
     show(as_json, {"file": str(path), "estimates": written}, f"{written} estimates written to {path}.")
-
-
-def _checked(source: _Local | _Remote, plan: str | None, **selection: Any) -> Selection:
-    """What a command selects, with the plan if there is one only; raises `ReticentError` for unknown names."""
-    from reticent_collector.results import Selection
-
-    since, until = selection["since"], selection["until"]
-    if since is not None and until is not None and until <= since:
-        raise ReticentError("--until: expected a time after --since.")
-    plans = source.plans()
-    options.check_name("plan", plan, plans)
-    if plan is None and len(plans) > 1:
-        raise ReticentError(
-            f"plan: expected one of {', '.join(plans)}, got none.\n  Hint: --plan {next(iter(plans))}"
-        )
-    chosen = plans[plan or next(iter(plans))]
-    segments = [segment.name for segment in chosen.segments]
-    if isinstance(source, _Local):  # a collector itself knows the metrics of older versions
-        options.check_name("metric", selection["metric"], source.metrics(chosen.name))
-    options.check_name("by", selection["by"], segments)
-    for name in selection["segment"]:
-        options.check_name("segment", name, segments)
-    asked = Selection(chosen.name, **selection)
-    replace(asked, metric=None).check(chosen)
-    return asked
-
-
-@contextmanager
-def _source(store: str | None, url: str | None, key: str | None) -> Iterator[_Local | _Remote]:
-    options.one_source(store, url)
-    if url is not None:
-        with options.opened_client(url, key) as (client, runner):
-            yield _Remote(client, runner)
-    else:
-        with options.opened_store(str(store)) as opened:
-            yield _Local(opened)
-
-
-class _Local:
-    """What a store knows."""
-
-    def __init__(self, store: Store) -> None:
-        from reticent_collector.results import Results
-
-        self.store = store
-        self._results = results = Results(store)
-        self.plans, self.rounds = results.plans, results.rounds
-
-    def metrics(self, plan: str) -> list[str]:
-        """The metrics of all versions of a plan, those of the newest first."""
-        versions = self._results.versions(plan).values()
-        return [*{metric.name: None for version in versions for metric in version.metrics}]
-
-    def estimates(self, selection: Selection) -> dict[str, list[dict[str, Any]]]:
-        return self._results.estimates(selection).to_dict()
-
-    def changes(self, selection: Selection) -> list[dict[str, Any]]:
-        return [change.to_dict() for change in self._results.changes(selection)]
-
-    def csv(self, selection: Selection) -> str:
-        from reticent_collector.estimates.table import csv_text
-
-        return csv_text(self._results.estimates(selection).rows)
-
-    def arrow(self, selection: Selection) -> Any:
-        from reticent_collector.estimates import estimates_to_frame
-
-        return estimates_to_frame(self._results.estimates(selection).rows)
-
-
-class _Remote:
-    """What a running collector knows: the same, by HTTP."""
-
-    def __init__(self, client: Client, runner: asyncio.Runner) -> None:
-        self._client = client
-        self._runner = runner
-
-    def plans(self) -> dict[str, Plan]:
-        from reticent.plan import Plan
-
-        rows = self._lists("plans", [])["plans"]
-        if not all(isinstance(row.get("toml"), str) for row in rows):
-            raise ReticentError(f"{self._client.url}: the collector is too old to be read by this version.")
-        return {plan.name: plan for plan in (Plan.from_toml(row["toml"]) for row in rows)}
-
-    def rounds(self, plan: str | None, last: int) -> list[dict[str, Any]]:
-        return self._lists("rounds", [("last", str(last)), *([("plan", plan)] if plan else [])])["rounds"]
-
-    def estimates(self, selection: Selection) -> dict[str, list[dict[str, Any]]]:
-        return self._lists("estimates", self._query(selection), "withheld")
-
-    def changes(self, selection: Selection) -> list[dict[str, Any]]:
-        return self._lists("changes", self._query(selection))["changes"]
-
-    def csv(self, selection: Selection) -> str:
-        return self._body("estimates", [*self._query(selection), ("format", "csv")]).decode()
-
-    def arrow(self, selection: Selection) -> Any:
-        from pyarrow import ipc
-
-        body = self._body("estimates", [*self._query(selection), ("format", "arrow")])
-        try:
-            return ipc.open_stream(body).read_all()
-        except (ValueError, OSError):
-            raise self._unlike_a_collector() from None
-
-    def _query(self, selection: Selection) -> list[tuple[str, str]]:
-        if (
-            selection.last is None and selection.since is None
-        ):  # with a time, the collector takes all or refuses
-            if len(self.rounds(selection.plan, MOST_ROUNDS)) >= MOST_ROUNDS:
-                raise ReticentError(
-                    f"{self._client.url}: there are more rounds than a collector shows at once.\n"
-                    "  Hint: --last N picks the latest"
-                )
-            selection = replace(selection, last=MOST_ROUNDS)
-        return selection.query()
-
-    def _lists(
-        self, name: str, query: list[tuple[str, str]], *others: str
-    ) -> dict[str, list[dict[str, Any]]]:
-        """The lists of objects in the collector's answer, by name."""
-        try:
-            document = json.loads(self._body(name, query))
-            lists = {key: document[key] for key in (name, *others)}
-            if all(
-                isinstance(rows, list)
-                and all(isinstance(row, dict) and row.keys() >= SHOWN.get(key, set()) for row in rows)
-                for key, rows in lists.items()
-            ):
-                return lists
-        except (ValueError, KeyError, TypeError):
-            pass
-        raise self._unlike_a_collector()
-
-    def _unlike_a_collector(self) -> ReticentError:
-        return ReticentError(f"{self._client.url}: what answers is not a collector, or one that is too old.")
-
-    def _body(self, name: str, query: list[tuple[str, str]]) -> bytes:
-        response = self._runner.run(self._client.get(f"/v1/{name}", query))
-        if response.status != 200:
-            raise ReticentError(self._client.problem(response))
-        return response.body

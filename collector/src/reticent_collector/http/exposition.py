@@ -28,7 +28,7 @@ from prometheus_client.exposition import choose_encoder
 from reticent.plan import Metric, Plan
 from reticent_collector.estimates import Estimate, HistogramEstimate
 from reticent_collector.http.health import COMMIT_BOUNDS, Health, KeyTraffic
-from reticent_collector.results import LruCache, Period, Result, Results, Selection
+from reticent_collector.results import LruCache, Period, Result, Results, Selection, daily_every
 
 MOST_NUMBERS = 1_000  # means and shares of buckets per plan: six series each
 
@@ -226,7 +226,7 @@ def _figures(results: Results) -> Iterable[Family]:
         if plan.expires is not None:
             add("plan_expires_seconds", [name], datetime.combine(plan.expires, time.min, UTC).timestamp())
         # Of these many some are open; what is sealed is newest first.
-        listed = results.periods(Selection(name, last=USUAL_PERIODS + 6))
+        listed = results.periods(Selection(name, last=USUAL_PERIODS + 6, every=daily_every(plan)))
         sealed = [one for one in listed if one.state == "sealed"]
         add("estimate_withheld", [name], bool(sealed) and not sealed[0].reports)
         if sealed:

@@ -84,11 +84,25 @@ class Period:
 
 
 def usual_every(plan: Plan) -> Every:
-    """The default period: a day; a longer window or round by itself, and rounds of less than a minute too."""
+    """
+    The default period: a week, which holds the same days as the one before it.
+
+    A longer window or round is shown by itself, and so are rounds of less than a minute.
+    """
+    if plan.answers.sampled and plan.answers.window * plan.round_seconds > SHORTEST["week"]:
+        return "window"
+    return "week" if _fits_in_days(plan) else "round"
+
+
+def daily_every(plan: Plan) -> Every:
+    """The period for programs that watch a collector: a day, or a longer window or round."""
     if plan.answers.sampled and plan.answers.window * plan.round_seconds > SHORTEST["day"]:
         return "window"
-    fits = SHORTEST["day"] // MOST_ROUNDS_OF_A_DAY <= plan.round_seconds <= SHORTEST["day"]
-    return "day" if fits else "round"
+    return "day" if _fits_in_days(plan) else "round"
+
+
+def _fits_in_days(plan: Plan) -> bool:
+    return SHORTEST["day"] // MOST_ROUNDS_OF_A_DAY <= plan.round_seconds <= SHORTEST["day"]
 
 
 def answered_every(plan: Plan) -> Every:

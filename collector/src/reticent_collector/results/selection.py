@@ -92,7 +92,8 @@ class Selection:
         pairs += [("round", str(number)) for number in self.rounds or ()]
         return pairs + [("segment", f"{name}:{tag}") for name, tag in self.segment.items()]
 
-    def comparison(self) -> list[tuple[str, str]]:
-        """The parameters by which `/v1/changes`, `/v1/differences` and `/v1/trends` answer the same."""
+    @property
+    def against_query(self) -> list[tuple[str, str]]:
+        """What `/v1/changes` and `/v1/differences` take besides: against what."""
         pairs = [] if self.against == "before" else [("against", self.against)]
-        return [*self.query(), *pairs, *([("baseline", self.baseline)] if self.baseline else [])]
+        return [*pairs, *([("baseline", self.baseline)] if self.baseline else [])]

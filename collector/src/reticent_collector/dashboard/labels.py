@@ -98,6 +98,16 @@ def span(start: float, end: float) -> str:
     return f"{moment(start)} to {date}{_time_of_day(last)} UTC"
 
 
+def dates(start: int, end: int) -> str:
+    """
+    From when to when, by its first and last date where it begins and ends at midnight.
+
+    >>> dates(1763337600, 1763942400), dates(1763683200, 1763704800)
+    ('17 to 23 Nov 2025', '21 Nov 2025, 00:00 to 06:00 UTC')
+    """
+    return period(start, end, "round" if start % 86_400 or end % 86_400 else "week")
+
+
 def period(start: int, end: int, every: str) -> str:
     """
     The name of a period: its date or dates, and the time of day only where it has one.

@@ -87,16 +87,20 @@ class Params:
             chart=made.one_of("chart", CHARTS) or usual.chart,
         )
 
-    def query(self, **changes: Any) -> str:
-        """These choices, with some changed, as the query of an address."""
-        params, usual = replace(self, **changes), Params()
+    def pairs(self) -> list[tuple[str, Any]]:
+        """These choices as the parameters of an address."""
+        usual = Params()
         pairs: list[tuple[str, Any]] = []
-        for name, value in asdict(params).items():
+        for name, value in asdict(self).items():
             if name == "tags":
-                pairs += [("tag", tag) for tag in value if params.by]
+                pairs += [("tag", tag) for tag in value if self.by]
             elif value != getattr(usual, name):
                 pairs.append((name, ":".join(value) if name == "segment" else value))
-        query = urlencode(pairs, safe=":")
+        return pairs
+
+    def query(self, **changes: Any) -> str:
+        """These choices, with some changed, as the query of an address."""
+        query = urlencode(replace(self, **changes).pairs(), safe=":")
         return f"?{query}" if query else ""
 
     def estimates_address(self, plan: str, metric: str, every: str) -> str:

@@ -23,6 +23,7 @@ SHORT_STRIP = 84
 BETWEEN = 22
 COLUMNS = {"wide": 4.0, "narrow": 3.0}  # pixels of a column, by frame
 WIDEST_BOX = 26.0
+BESIDE = 5.0  # pixels between the whiskers of lines in one period
 LESS_PRECISE = 4.0  # lines with intervals so many times as wide have an axis of their own
 
 
@@ -109,7 +110,9 @@ def series(lines: Sequence[Line], label: str, unit: str, flags: Sequence[Flag] =
             parts.append(svg.grid_in(frame, levels, panel.values, panel.title))
             parts += _version_rules(begins, frame, times, named=panel is panels[0])
             parts += _flag_rules(flags, frame, times)
-            parts += [_line(drawn, times, levels, len(lines) > 1, frame.name) for drawn in panel.lines]
+            for place, drawn in enumerate(panel.lines):
+                beside = BESIDE * (place - (len(panel.lines) - 1) / 2)  # whiskers of one period
+                parts.append(_line(drawn, times, levels, len(lines) > 1, frame.name, beside))
             parts += _hit_areas(_tips(panel.lines), frame, times)
         return whole.chart("series", label, parts)
 
@@ -256,7 +259,7 @@ def runs(marks: Sequence[Mark]) -> list[list[Mark]]:
     return together
 
 
-def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str) -> str:
+def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str, beside: float = 0.0) -> str:
     """A line in its band, run by run."""
     parts: list[str] = []
     every = 0 if size == "spark" else _marker_every(len(drawn.marks), several)
@@ -265,13 +268,13 @@ def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str) ->
             is_short = size != "spark" and len(drawn.marks) <= FEW
             parts += _boxes(run, times, levels) if is_short else _steps(run, times, levels)
         elif run[0].hollow and not drawn.long:
-            parts += [_lone([mark], times, levels, drawn.shade) for mark in run]
+            parts += [_lone([mark], times, levels, drawn.shade, beside, size) for mark in run]
         else:
             columns = _columns(run, times, size) if drawn.long else [[mark] for mark in run]
             if len(columns) == 1:
-                parts.append(_lone(columns[0], times, levels, drawn.shade))
+                parts.append(_lone(columns[0], times, levels, drawn.shade, beside, size))
             else:
-                parts.append(_stretch(columns, times, levels, size))
+                parts.append(_stretch(columns, times, levels, has_edges=not several and size != "spark"))
                 parts += _markers(run, times, levels, drawn.shade, every)
     name = f' data-line="{escape(drawn.name)}"' if drawn.name else ""
     dense = " dense" if drawn.long else ""
@@ -284,16 +287,20 @@ def _columns(run: Sequence[Mark], times: Scale, size: str) -> list[list[Mark]]:
     return [list(column) for _, column in groupby(run, lambda mark: int(times(mark.middle) // width))]
 
 
-def _lone(marks: Sequence[Mark], times: Scale, levels: Scale, shade: int) -> str:
+def _lone(
+    marks: Sequence[Mark], times: Scale, levels: Scale, shade: int, beside: float, size: str
+) -> str:
     """One period, or some in one place, that no line goes to: a dot with a whisker."""
-    x = times((marks[0].middle + marks[-1].middle) / 2)
+    x = times((marks[0].middle + marks[-1].middle) / 2) + beside
+    is_small = size == "spark"
     kind = " open" if marks[0].hollow else ""
     ends = levels(min(mark.lower for mark in marks)), levels(max(mark.upper for mark in marks))
     value = levels(median(mark.value for mark in marks))
-    return svg.whisker(x, *ends, f"whisker{kind}") + svg.marker(x, value, f"dot{kind}", shade)
+    whisker = svg.whisker(x, *ends, f"whisker{kind}", cap=1.5 if is_small else 3)
+    return whisker + svg.marker(x, value, f"dot{kind}", shade, 2.0 if is_small else 3.2)
 
 
-def _stretch(columns: Sequence[Sequence[Mark]], times: Scale, levels: Scale, size: str) -> str:
+def _stretch(columns: Sequence[Sequence[Mark]], times: Scale, levels: Scale, has_edges: bool) -> str:
     """A band and the line in it; marks of a column get the band of all, and a line from the least to the greatest."""
     kind = " open" if columns[0][0].hollow else ""
     middles = [times((column[0].middle + column[-1].middle) / 2) for column in columns]
@@ -302,7 +309,7 @@ def _stretch(columns: Sequence[Sequence[Mark]], times: Scale, levels: Scale, siz
     parts = [svg.path([*upper, *reversed(lower)], f"band{kind}", closed=True)]
     if kind:
         return parts[0]
-    if size != "spark" and all(len(column) == 1 for column in columns):
+    if has_edges and all(len(column) == 1 for column in columns):
         parts += [svg.path(upper, "edge"), svg.path(lower, "edge")]
     values = [
         (x, levels(value))

@@ -42,6 +42,11 @@ class Asked:
         return self.reader.results.versions(self.plan.name)
 
     @property
+    def path(self) -> str:
+        """The address of the page."""
+        return f"/plans/{self.plan.name}/metrics/{self.metric.name}"
+
+    @property
     def is_mean(self) -> bool:
         """Whether it is one number per period."""
         return self.metric.mechanism.kind == "mean"

@@ -95,10 +95,12 @@ def _choices(asked: Asked) -> dict[str, Any]:
         "devices": tags,
         "againsts": [(name, against_words(name)) for name in asked.againsts],
         "against": asked.against,
+        "against_words": against_words(asked.against),
         "narrowed": bool(params.since or params.until or params.segment or params.version)
         or params.confidence != Params().confidence,
         "ended_after": plan.version if plan.version != current.version else 0,
         "tags": [],
+        "kept": params.pairs(),
         "more_rows": 0,
         "files": {name: params.query(chart=name) for name in ("series", "shares", "below")},
     }
@@ -212,7 +214,7 @@ def _by_tag(
     everyone = tags_in_order(asked.plan, params.by, tags)
     shown: dict[str, Any] = {
         "tags": [{"name": tag, "key": asked.key(tag), "shown": tag in visible} for tag in everyone],
-        "comparison": [],
+        "compared_by": {},
     }
     ordered = tags_in_order(asked.plan, params.by, tagged)
     if not ordered:
@@ -220,13 +222,22 @@ def _by_tag(
     most = max(ordered, key=lambda tag: tagged[tag].reports)
     baseline = params.baseline if params.baseline in ordered else most
     to_baseline = asked.differences(chosen, baseline)
-    return shown | {
+    shown["compared_by"] = {
+        "path": asked.path,
+        "kept": params.pairs(),
+        "by": params.by,
+        "metric": asked.metric,
+        "trend": TRENDS[asked.metric.kind],
+        "unit": unit.name,
+        "period": asked.every,
+        "when": labels.period(chosen.start, chosen.end, chosen.every),
         "comparison": [_tag_row(tag, tagged[tag], to_baseline.get(tag), unit) for tag in ordered],
         "baseline": baseline,
         "baselines": [(tag, tag) for tag in ordered],
         "silent": [tag for tag in everyone if tag not in tagged],
         "other_devices": OTHER_DEVICES,
-    }, {}
+    }
+    return shown, {}
 
 
 def _tag_row(tag: str, point: Point, difference: Difference | None, unit: Unit) -> dict[str, Any]:

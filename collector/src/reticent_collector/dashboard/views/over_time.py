@@ -29,10 +29,11 @@ def over_time(asked: Asked, points: Sequence[Point], by_tag: Mapping[str, Sequen
     keys = [(line.name, line.shade) for line in lines if line.name]
     shown: dict[str, Any] = {
         "series": chart,
-        "unit": unit.name,
-        "keys": [{"name": name, "key": charts.key(shade)} for name, shade in keys],
+        "trend": TRENDS[asked.metric.kind],
+        "period": asked.every,
+        "legend": [{"name": name, "key": charts.key(shade)} for name, shade in keys],
         "is_coarse": any(line.long for line in lines),
-        "flags": [{"number": place, "when": labels.date(flag.at), "text": flag.text} for place, flag in enumerate(flags, 1)],
+        "flags": [{"when": labels.date(flag.at), "text": flag.text} for flag in flags],
         "has_hollow": any(mark.hollow for line in lines for mark in line.marks),
         "has_stems": any(mark.around for line in lines for mark in line.marks),
         "has_gaps": any(
@@ -42,7 +43,7 @@ def over_time(asked: Asked, points: Sequence[Point], by_tag: Mapping[str, Sequen
         ),
     }
     title = f"{label}, in {unit.name}" if unit.name else label
-    return shown, {"series": Picture(chart, title, keys)}
+    return {"over_time": shown}, {"series": Picture(chart, title, keys)}
 
 
 def series_label(asked: Asked, by: str = "") -> str:

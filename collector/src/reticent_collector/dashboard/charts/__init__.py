@@ -11,7 +11,6 @@ from reticent_collector.dashboard.charts.bars import (
     small_histogram,
 )
 from reticent_collector.dashboard.charts.series import (
-    MANY,
     Flag,
     Line,
     Mark,
@@ -25,7 +24,6 @@ from reticent_collector.dashboard.charts.series import (
 from reticent_collector.dashboard.charts.svg import PALETTE, alone
 
 __all__ = [
-    "MANY",
     "PALETTE",
     "Bar",
     "Bars",

@@ -86,10 +86,10 @@ def histogram(edges: Sequence[float], groups: Sequence[Bars], label: str, unit: 
     def draw(base: Frame) -> Markup:
         values = svg.ticks(100 * low, 100 * high, 4 if several else 5)
         height = base.floor - base.top if not several else 96 if base.name == "narrow" else 120
-        whole = replace(base, height=base.top + len(groups) * (height + 24) - 24 + base.bottom)
+        whole = replace(base, height=base.top + len(groups) * (height + 32) - 32 + base.bottom)
         parts = []
         for place, group in enumerate(groups):
-            top = base.top + place * (height + 24)
+            top = base.top + place * (height + 32)
             frame = replace(whole, top=top, bottom=whole.height - top - height)
             levels = frame.vertical(values[0], values[-1])
             title = f"{group.name}, % of devices" if group.name else "% of devices"

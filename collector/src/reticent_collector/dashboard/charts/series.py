@@ -16,11 +16,11 @@ from reticent_collector.dashboard.charts.svg import NARROW, SPARK, WIDE, Frame, 
 from reticent_collector.dashboard.labels import span
 
 FEW = 45  # up to so many periods, each has a marker
-MANY = 150  # more periods are drawn by pixel column, without tooltips, and each line in its own strip
+MANY = 150  # more periods are drawn by pixel column, and each line in its own strip
 SPREAD = 8  # markers on a line with more than `FEW` periods, where lines must be distinguished
 STRIP = 130
 SHORT_STRIP = 84
-BETWEEN = 22
+BETWEEN = 30
 COLUMNS = {"wide": 4.0, "narrow": 3.0}  # pixels of a column, by frame
 WIDEST_BOX = 26.0
 BESIDE = 5.0  # pixels between the whiskers of lines in one period
@@ -188,11 +188,12 @@ def _flag_rules(flags: Sequence[Flag], frame: Frame, times: Scale) -> Iterator[s
 
 
 def _tips(lines: Sequence[Line]) -> dict[tuple[int, int], list[str]]:
-    """By period: what is there of each line; nothing where the lines are long."""
+    """By period: what is there of each line."""
     tips: dict[tuple[int, int], list[str]] = {}
     for drawn in lines:
-        for mark in drawn.marks if not drawn.long else ():
-            tips.setdefault((mark.start, mark.end), []).append(mark.tip)
+        for mark in drawn.marks:
+            if mark.tip:
+                tips.setdefault((mark.start, mark.end), []).append(mark.tip)
     return tips
 
 

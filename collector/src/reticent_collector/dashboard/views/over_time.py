@@ -17,6 +17,7 @@ from reticent_collector.stores import FEW
 
 MOST_LINES = 8  # as many as there are colours that all eyes can distinguish
 SHOWN_LINES = 4
+MOST_TIPS = 160  # of one chart: each is on the page twice
 
 
 def over_time(asked: Asked, points: Sequence[Point], by_tag: Mapping[str, Sequence[Point]], unit: Unit) -> Parts:
@@ -57,26 +58,23 @@ def _lines(
     asked: Asked, points: Sequence[Point], by_tag: Mapping[str, Sequence[Point]], unit: Unit
 ) -> list[Line]:
     """A line per visible tag, or per label among the largest, or one of all."""
+    drawn: list[tuple[Sequence[Point], str, int]] = [(points, "", 0)]
+    last = latest(points)
     if by_tag:
         visible = visible_tags(asked.plan, asked.params, by_tag)
-        return [
-            _line(by_tag[tag], unit, tag, shade_of(asked.plan, asked.params.by, tag)) for tag in visible
-        ]
-    last = latest(points)
-    if asked.metric.labels and last:
+        drawn = [(by_tag[tag], tag, shade_of(asked.plan, asked.params.by, tag)) for tag in visible]
+    elif asked.metric.labels and last:
         same = [point for point in points if point.metric.labels == last.metric.labels]
         names = last.metric.bucket_labels
-        return [
-            _line([Point.of(point.result, place) for point in same], unit, names[place], place % len(charts.PALETTE))
+        drawn = [
+            ([Point.of(point.result, place) for point in same], names[place], place % len(charts.PALETTE))
             for place in sorted(by_size(last.result)[:SHOWN_LINES])
         ]
-    return [_line(points, unit)]
-
-
-def _line(points: Sequence[Point], unit: Unit, name: str = "", shade: int = 0) -> Line:
-    """A line through some points; a long one has no tooltips."""
-    is_short = len(points) <= charts.MANY
-    return Line([mark(point, unit, name, tip=is_short) for point in reversed(points)], name, shade)
+    has_tips = sum(len(some) for some, _, _ in drawn) <= MOST_TIPS
+    return [
+        Line([mark(point, unit, name, has_tips) for point in reversed(some)], name, shade)
+        for some, name, shade in drawn
+    ]
 
 
 def _flags(asked: Asked, points: Sequence[Point]) -> list[Flag]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import hypot
 from typing import Any
 
 from markupsafe import Markup
@@ -149,27 +150,46 @@ def _stories(reader: PointReader, plan: Plan, selection: Selection) -> list[_Sto
     by_metric: dict[str, list[Point]] = {metric.name: [] for metric in plan.metrics}
     for point in reader.points(plan, selection):
         by_metric[point.metric.name].append(point)
-    newest = latest([point for points in by_metric.values() for point in points])
-    changes: dict[str, Difference] = {}
-    trends: dict[str, list[Trend]] = {}
-    if newest:
-        changes = reader.changes(newest.period, _at_once(selection, plan))
-        trends = reader.trends(selection)
-    stories = []
-    for metric in plan.metrics:
-        last = latest(by_metric[metric.name])
-        change = changes.get(metric.name)
-        if change and (last is None or change.figure.start != last.start):
-            change = None  # of another figure: an older version may have a metric of another kind
-        stories.append(_Story(plan, metric, by_metric[metric.name], change, trends.get(metric.name, [])))
-    return stories
+    return [
+        _story(reader, plan, metric, by_metric[metric.name], _at_once(selection, plan, metric))
+        for metric in plan.metrics
+    ]
 
 
-def _at_once(selection: Selection, plan: Plan) -> Selection:
-    """Changes whose intervals hold for all metrics of a plan at once, so that a page of steady ones says so."""
+def _at_once(selection: Selection, plan: Plan, metric: Metric) -> Selection:
+    """Comparisons of one metric whose intervals hold at once with those of all others of the plan."""
     strict = 1 - (1 - selection.confidence) / len(plan.metrics)
-    every = selection.every or usual_every(plan)
-    return replace(selection, confidence=strict, against=usual_against(plan, every))  # type: ignore[arg-type]
+    against = usual_against(plan, selection.every or usual_every(plan))  # type: ignore[arg-type]
+    return replace(selection, metric=metric.name, confidence=strict, against=against)
+
+
+def _story(
+    reader: PointReader, plan: Plan, metric: Metric, points: Sequence[Point], strict: Selection
+) -> _Story:
+    """
+    What is known of a metric. What cannot be clear is not worked out: a page of steady metrics is there at once.
+
+    The interval of a difference is wider than those of two independent figures together, whatever the dependence.
+    """
+    last = latest(points)
+    if last is None or not any(may_differ(last, point) for point in points if point.start < last.start):
+        return _Story(plan, metric, points, None, [])
+    change = reader.changes(last.period, strict).get(metric.name)
+    return _Story(plan, metric, points, change, reader.trends(strict).get(metric.name, []))
+
+
+def may_differ(one: Point, other: Point) -> bool:
+    """Whether a difference of two figures can be clear; of incomplete ones, the rounds that both have may differ."""
+    if one.rounds_missing or other.rounds_missing:
+        return True
+    pairs = zip(_numbers(one), _numbers(other), strict=False)
+    return any(abs(a.value - b.value) > hypot(a.half_width, b.half_width) for a, b in pairs)
+
+
+def _numbers(point: Point) -> Sequence[Estimate]:
+    """The single numbers of a figure."""
+    estimate = point.result.estimate
+    return estimate.buckets if isinstance(estimate, HistogramEstimate) else (estimate,)
 
 
 def _row(story: _Story, params: Params) -> dict[str, Any]:
@@ -189,6 +209,7 @@ def _row(story: _Story, params: Params) -> dict[str, Any]:
     return row | {
         "headline": headline(last, unit),
         "change": change_shown(story.change, unit),
+        "compared": any(not point.provisional and point.start < last.start for point in story.points),
         "trends": trend_shown(story.trends, unit)[:1],
         "spark": charts.spark(marks, f"{what} of {metric.name} over {len(marks)} {last.every}s, with its interval"),
         "shape": _shape(last),

@@ -12,7 +12,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-__all__ = ["COLUMNS", "FIGURE", "NUMBER", "SUBJECT", "Column", "seconds_of", "segment_text", "time_text"]
+__all__ = [
+    "COLUMNS",
+    "FIGURE",
+    "NUMBER",
+    "QUANTILES",
+    "SUBJECT",
+    "Column",
+    "seconds_of",
+    "segment_text",
+    "time_text",
+]
 
 
 class Column(NamedTuple):
@@ -74,6 +84,18 @@ COLUMNS = (
     ),
     Column("rounds_missing", "int64", "rounds of the period that are not in the figure; 0: it is complete"),
     Column("versions", "text", "versions of the plan whose reports are added in the figure, such as 1,2"),
+    Column(
+        "p10_lower", "float64", "lower end of the interval of the value that 10 % of devices do not exceed"
+    ),
+    Column("p10_upper", "float64", "upper end of it; all quantiles of a histogram hold at once"),
+    Column("p25_lower", "float64", "lower end for 25 % of devices"),
+    Column("p25_upper", "float64", "upper end for 25 % of devices"),
+    Column("p75_lower", "float64", "lower end for 75 % of devices"),
+    Column("p75_upper", "float64", "upper end for 75 % of devices"),
+    Column("p90_lower", "float64", "lower end for 90 % of devices"),
+    Column("p90_upper", "float64", "upper end for 90 % of devices"),
+    Column("p99_lower", "float64", "lower end for 99 % of devices"),
+    Column("p99_upper", "float64", "upper end for 99 % of devices"),
 )
 """All columns, in their order; new ones go to the end."""
 
@@ -83,7 +105,11 @@ SUBJECT = (
 )  # fmt: skip
 """The columns that identify a figure; the others are the figure."""
 
-FIGURE = ("rounds", "median_lower", "median_upper", "cohort_p_value", "rounds_missing", "versions")
+QUANTILES = {0.1: "p10", 0.25: "p25", 0.5: "median", 0.75: "p75", 0.9: "p90", 0.99: "p99"}
+"""The quantiles of a histogram that tables have, by level: columns such as p10_lower and p10_upper."""
+
+_ENDS = tuple(f"{name}_{end}" for name in QUANTILES.values() for end in ("lower", "upper"))
+FIGURE = ("rounds", *_ENDS, "cohort_p_value", "rounds_missing", "versions")
 """The columns about a whole figure: the same in each row of a histogram."""
 
 NUMBER = tuple(column.name for column in COLUMNS if column.name not in (*SUBJECT, *FIGURE))

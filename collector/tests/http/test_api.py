@@ -64,8 +64,11 @@ def expected(
     if against_chance:
         plain["balance"] = against_chance.to_dict()
     if plan.by_name[metric].kind == "histogram":
-        median = cumulative(plan.by_name[metric], [total], confidence).quantile(0.5)
-        plain |= {"median_lower": median.lower, "median_upper": median.upper}
+        band = cumulative(plan.by_name[metric], [total], confidence)
+        for percent in (10, 25, 50, 75, 90, 99):
+            name = "median" if percent == 50 else f"p{percent}"
+            quantile = band.quantile(percent / 100)
+            plain |= {f"{name}_lower": quantile.lower, f"{name}_upper": quantile.upper}
     return json.loads(json.dumps(plain))
 
 

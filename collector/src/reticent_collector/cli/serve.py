@@ -53,6 +53,21 @@ def listening(context: click.Context, parameter: click.Parameter, text: str) -> 
         raise click.BadParameter(f"expected {error.expected}, {error.hint}; got {text}.") from None
 
 
+def _header_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    usual = (
+        "authorization",
+        "cookie",
+        "host",
+        "content-length",
+        "content-type",
+        "transfer-encoding",
+        "accept",
+    )
+    if name is not None and (not re.fullmatch(r"[A-Za-z0-9-]{1,64}", name) or name.lower() in usual):
+        raise click.BadParameter(f"expected a header of its own such as X-Forwarded-User; got {name}.")
+    return name
+
+
 def _rate(context: click.Context, parameter: click.Parameter, rate: float) -> float:
     if 0 < rate < 1:
         raise click.BadParameter(f"expected 0 or at least 1 report a second, got {rate:g}.")
@@ -221,6 +236,14 @@ def server_options(listen: str) -> Decorator:
               help="Processes that share the port; several on PostgreSQL or a lake only.")  # fmt: skip
 @click.option("--behind-proxy", is_flag=True,
               help="An HTTPS proxy is in front: needs keys, and marks cookies secure.")  # fmt: skip
+@click.option(
+    "--trust-header",
+    "trusted_header",
+    metavar="NAME",
+    callback=_header_name,
+    help="A proxy on this machine lets readers in and names them in this header, which it takes from nobody "
+    "else.",
+)
 @click.option("--max-body", type=click.IntRange(1024), default=16 << 20, show_default=True, metavar="BYTES",
               help="Largest body of a request.")  # fmt: skip
 @click.option("--max-batch", type=click.IntRange(1), default=200_000, show_default=True, metavar="N",
@@ -351,6 +374,19 @@ def read_plans(paths: Sequence[Path]) -> list[Plan]:
     return plans
 
 
+def _check_hears_a_proxy(listen: tuple[str, int], listeners: Sequence[socket.socket]) -> None:
+    """A collector that trusts a header listens where only programs of this machine can send it."""
+    from reticent_collector.http import is_local, is_loopback, shown
+
+    host, port = listen
+    if not (all(map(is_local, listeners)) if listeners else is_loopback(host)):
+        where = ", ".join(map(shown, listeners)) or f"{host}:{port}"
+        raise ReticentError(
+            f"--trust-header: expected --listen on this machine only, got {where}, where anyone could send it.\n"
+            "  Hint: --listen 127.0.0.1:8000, with the proxy on this machine"
+        )
+
+
 def _serve(
     store: str,
     listen: tuple[str, int],
@@ -379,6 +415,8 @@ def _serve(
             f"{folders[0]}: expected plans in files named *.toml, found none that can be served."
         )
     public = _public(options.public, loaded)
+    if options.trusted_header:
+        _check_hears_a_proxy(listen, listeners)
     opened = _opened(store, options.wait_for_database)
     try:
         for plan in loaded:
@@ -400,6 +438,7 @@ def _serve(
             pages=dashboard,
             public=public,
             allowed_origins=options.origins,
+            trusted_header=options.trusted_header,
             seal_every=SEAL_SECONDS if options.seals else None,
             worker=worker,
             read_plans=lambda: read_plans(options.plans),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import closing
@@ -53,13 +54,57 @@ def _note(opened: Store, action: str, about: str) -> None:
     """Enter what this command does in the log of administrators."""
     from reticent_collector.stores import AdminAction
 
+    opened.note(AdminAction(int(time.time()), _user(), action, about))
+
+
+def _user() -> str:
+    """Who runs this command."""
     try:
         import pwd
 
-        user = pwd.getpwuid(os.getuid()).pw_name
+        return pwd.getpwuid(os.getuid()).pw_name
     except (ImportError, KeyError):  # not on Windows, and not every user of a container has a name
-        user = str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
-    opened.note(AdminAction(int(time.time()), user, action, about))
+        return str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+
+
+@store.command(short_help="Show notes of releases and other events, or add some.")
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@store_option
+@click.option("--add", "text", metavar="TEXT", help="Add a note of this.")
+@click.option(
+    "--at", metavar="TIME", help="When it happened: 2026-11-01, or 2026-11-01T06:00Z; now when left out."
+)
+@click.option("--plan", metavar="NAME", help="The plan it is about; all when left out.")
+@as_json
+def notes(
+    file: Path | None, store: str, text: str | None, at: str | None, plan: str | None, as_json: bool
+) -> None:
+    """
+    Show notes of releases and other events, which pages show as flags; or add those of a FILE, a list in JSON.
+
+    A note that is there already is not added again, so a file can be given after each release.
+
+    \b
+    Example:
+      reticent store notes --store sqlite:///reticent.db --add "2.3 released" --at 2026-11-01 --plan app-usage
+    """
+    from reticent_collector.columns import time_text
+    from reticent_collector.http import note_row, read_notes, write_notes
+    from reticent_collector.stores import open_store
+
+    if file is not None and text is not None:
+        raise click.UsageError("give a FILE or --add, not both.")
+    if text is None and (at or plan):
+        raise click.UsageError("--at and --plan go with --add.")
+    with closing(open_store(store)) if file or text else opened_store(store) as opened:
+        if file is not None or text is not None:
+            entry = {name: value for name, value in (("text", text), ("at", at), ("plan", plan)) if value}
+            document = json.dumps(entry).encode() if file is None else file.read_bytes()
+            write_notes(opened, read_notes(document, {one.name for one in opened.plans()}), _user())
+        known = opened.notes()
+    rows = [(time_text(note.at), note.plan or "all", note.text) for note in known]
+    listed = table("when", "plan", "what", rows=rows) if rows else "No notes yet: --add makes one."
+    show(as_json, {"notes": [note_row(note) for note in known]}, listed)
 
 
 @store.command(short_help="Show what administrators did to a store.")
@@ -342,22 +387,30 @@ def keys() -> None:
 @click.option("--role", type=click.Choice(["ingest", "reader", "admin"]), required=True,
               help="ingest only writes, reader only reads, admin does both.")  # fmt: skip
 @click.option("--label", default="", metavar="TEXT", help="What the key is for.")
+@click.option("--plan", "plans", multiple=True, metavar="NAME",
+              help="A reader sees this plan only; may be repeated.")  # fmt: skip
 @as_json
-def create(store: str, role: str, label: str, as_json: bool) -> None:
+def create(store: str, role: str, label: str, plans: tuple[str, ...], as_json: bool) -> None:
     """
     Create a key. It is shown once; the store keeps only a hash.
 
     \b
     Example:
       reticent keys create --store sqlite:///reticent.db --role ingest
+      reticent keys create --store sqlite:///reticent.db --role reader --plan app-usage
     """
     from reticent_collector.stores import create_key, open_store
 
-    text, key = create_key(role, label, int(time.time()))
+    if plans and role != "reader":
+        raise click.UsageError("--plan goes with --role reader: other keys are for all plans.")
+    text, key = create_key(role, label, int(time.time()), plans)
     with closing(open_store(store)) as opened:
-        _note(opened, "key created", f"{key.id}, {role}{f', {label}' if label else ''}")
+        about = (role, f"plans {', '.join(key.plans)}" if plans else "", label)
+        _note(opened, "key created", ", ".join(filter(None, (key.id, *about))))
         opened.add_key(key)
-    show(as_json, {"key": text, "id": key.id, "role": key.role}, text)
+        for name in sorted(set(plans) - {plan.name for plan in opened.plans()}):
+            click.echo(f"Warning: the store has no plan {name} yet.", err=True)
+    show(as_json, {"key": text, "id": key.id, "role": key.role, "plans": list(key.plans)}, text)
     if not as_json:
         click.echo(f"This {role} key is shown only now. Its id is {key.id}.", err=True)
 
@@ -375,16 +428,24 @@ def list_(store: str, as_json: bool) -> None:
     """
     with opened_store(store) as opened:
         rows = opened.keys()
-    names = ("id", "role", "label", "created_at", "revoked_at")
+    names = ("id", "role", "plans", "label", "created_at", "revoked_at")
     answer = [{name: getattr(key, name) for name in names} for key in rows]
     listed = table(
         "id",
         "role",
+        "plans",
         "label",
         "made",
         "revoked",
         rows=[
-            (key.id, key.role, key.label, date_and_time(key.created_at), date_and_time(key.revoked_at))
+            (
+                key.id,
+                key.role,
+                ", ".join(key.plans),
+                key.label,
+                date_and_time(key.created_at),
+                date_and_time(key.revoked_at),
+            )
             for key in rows
         ],
     )

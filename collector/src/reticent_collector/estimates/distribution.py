@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, reduce
 from math import e, isnan
@@ -93,6 +93,10 @@ class CumulativeEstimate:
         return Quantile(
             level, min(max(value, lower), upper), lower, upper, self.confidence, self.reports, self.unit
         )
+
+    def quantiles(self, levels: Iterable[float]) -> tuple[Quantile, ...]:
+        """Several quantiles, which hold at once."""
+        return tuple(map(self.quantile, levels))
 
     def _repr_html_(self) -> str:
         return cumulative_html(self)

@@ -17,9 +17,10 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from reticent.errors import MissingPackageError, ParameterError
-from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, SUBJECT, segment_text, time_text
+from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, QUANTILES, SUBJECT, segment_text, time_text
 
 if TYPE_CHECKING:
+    from reticent_collector.estimates.distribution import Quantile
     from reticent_collector.estimates.estimator import Estimate, HistogramEstimate
 
 BACKENDS = ("pyarrow", "pandas", "polars")
@@ -66,6 +67,15 @@ def number_rows(estimate: Estimate | HistogramEstimate) -> Iterator[dict[str, An
         yield {name: known[name] if name in known else getattr(number, name) for name in NUMBER}
 
 
+def quantile_columns(quantiles: Iterable[Quantile]) -> dict[str, float]:
+    """The ends of the intervals of some quantiles, by column."""
+    return {
+        f"{QUANTILES[quantile.level]}_{end}": getattr(quantile, end)
+        for quantile in quantiles
+        for end in ("lower", "upper")
+    }
+
+
 def table_rows(estimates: Iterable[Figure]) -> Iterator[dict[str, Any]]:
     """The rows of estimates, with a value for each of `COLUMNS`; withheld ones without numbers."""
     for figure in estimates:
@@ -75,6 +85,7 @@ def table_rows(estimates: Iterable[Figure]) -> Iterator[dict[str, Any]]:
             about |= {"kind": figure.metric.kind, "unit": figure.metric.unit}
         else:
             about |= {name: getattr(figure, name, None) for name in FIGURE}
+            about |= quantile_columns(getattr(figure, "quantiles", ()))
             numbers = number_rows(figure.estimate)
         for number in numbers:
             row = about | number

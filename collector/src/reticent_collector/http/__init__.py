@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reticent_collector.http.limits import Limits
     from reticent_collector.http.listening import bind, inherited, is_local, is_loopback, parse_listen, shown
     from reticent_collector.http.log import log_fault
+    from reticent_collector.http.notes import note_row, read_notes, write_notes
     from reticent_collector.http.openapi import openapi_document
     from reticent_collector.http.problems import DETAILS, ProblemError
     from reticent_collector.http.readers import Readers
@@ -74,18 +75,21 @@ __all__ = [
     "is_loopback",
     "log_fault",
     "make_server",
+    "note_row",
     "openapi_document",
     "parse_listen",
+    "read_notes",
     "render_metrics",
     "seal_due",
     "shown",
     "shuffled",
     "tls_context",
     "together",
+    "write_notes",
 ]
 
 __getattr__ = imported_when_used(
     "reticent_collector.http",
     "problems", "log", "health", "limits", "listening", "client", "access", "readers", "wire", "writing", "ingest",
-    "exposition", "openapi", "api", "workers", "app", "relay", "server",
+    "exposition", "openapi", "notes", "api", "workers", "app", "relay", "server",
 )  # fmt: skip

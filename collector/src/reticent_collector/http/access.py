@@ -33,6 +33,8 @@ MOST_SECONDS = 10.0  # of a key's rate that one request may use, and so the long
 _LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 
 Header = tuple[bytes, bytes]
+BY_PROXY = Key("proxy", "reader", b"", "let in by a proxy", 0)
+"""What a reader has whose name a trusted proxy says; it is in no store, and opens nothing by itself."""
 
 
 class Allowance:
@@ -87,8 +89,10 @@ class Access:
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
         secret: bytes | None = None,
+        trusted_header: str | None = None,
     ) -> None:
         self._store = store
+        self._trusted = None if trusted_header is None else trusted_header.lower().encode()
         self.rate = rate  # reports a second of each key; 0: no limit
         self._clock, self._steady = clock, steady
         self._keys: dict[bytes, Key] = {}
@@ -151,13 +155,20 @@ class Access:
 
     def require(self, headers: Iterable[Header], roles: tuple[str, ...]) -> Key | None:
         """
-        The key that allows a request, from its header or its session; None where no key is needed.
+        The key that allows a request, from its header, its session or a proxy; None where no key is needed.
 
         Raises 401 or 403. For reading only: a browser attaches cookies to any request a page makes it send.
         """
-        key = None if self.is_open else self.key_of(headers) or self._session_of(headers)
+        key = None
+        if not self.is_open:
+            key = self.key_of(headers) or self._session_of(headers) or self._named_by_proxy(headers)
         self.allow(key, roles, headers)
         return key
+
+    def _named_by_proxy(self, headers: Iterable[Header]) -> Key | None:
+        """A reader whom a proxy on this machine has let in, by the one header that it sets; for reading only."""
+        users = [value for name, value in headers if name == self._trusted and value.strip()]
+        return BY_PROXY if len(users) == 1 else None
 
     def allow(self, key: Key | None, roles: tuple[str, ...], headers: Iterable[Header]) -> None:
         """Raise 401 without a key, 403 for the wrong role; where no key is needed, check the Host."""

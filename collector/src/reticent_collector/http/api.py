@@ -23,6 +23,7 @@ from reticent_collector.http.access import Access, Login, Pages
 from reticent_collector.http.exposition import render_metrics
 from reticent_collector.http.health import Health, Readiness
 from reticent_collector.http.log import log_fault
+from reticent_collector.http.notes import LONGEST_NOTES, NOTE_ROW, keep_no_notes, note_row, read_notes
 from reticent_collector.http.openapi import openapi_document
 from reticent_collector.http.problems import CONTENT_TYPE, ProblemError
 from reticent_collector.http.readers import Readers
@@ -35,11 +36,15 @@ from reticent_collector.results import (
     Trend,
     check_against,
     difference,
+    plans_shown,
     trend,
 )
+from reticent_collector.stores import Note
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 HEALTH_PATHS = ("/health", "/health.json")
+WHOLE_COLLECTOR = (*HEALTH_PATHS, "/metrics")
+"""What a key for some plans does not open."""
 CHANGE_PARAMETERS = {
     "plan",
     "metric",
@@ -88,8 +93,10 @@ class Api:
         secure_cookies: bool,
         pages: Pages | None,
         public: Collection[str] = (),
+        write_notes: Callable[[Sequence[Note], str], None] = keep_no_notes,
     ) -> None:
         self._results = results
+        self._write_notes = write_notes
         self._access = access
         self._health = health
         self._pages = pages
@@ -107,6 +114,8 @@ class Api:
             Route("/v1/differences", self._on_thread(self._differences)),
             Route("/v1/trends", self._on_thread(self._trends)),
             Route("/v1/rounds", self._on_thread(self._rounds)),
+            Route("/v1/notes", self._on_thread(self._notes)),
+            Route("/v1/notes", self._add_notes, methods=["POST"]),
             Route("/metrics", self._metrics),
             Route("/healthz", self._healthz),
             Route("/readyz", self._readyz),
@@ -127,8 +136,12 @@ class Api:
     ) -> Callable[[Request], Awaitable[Response]]:
         readers = readers or self._readers
 
+        def shown(request: Request) -> Response:
+            with plans_shown(getattr(request.state, "plans", ())):
+                return endpoint(request)
+
         async def answer(request: Request) -> Response:
-            return await readers.run(endpoint, request, public=public, gone=_leaving(request))
+            return await readers.run(shown, request, public=public, gone=_leaving(request))
 
         return answer
 
@@ -159,7 +172,11 @@ class Api:
             public = self._has_public and f"{path}/".startswith("/public/")
             if path not in OPEN_PATHS and not path.startswith("/static/") and not public:
                 key = self._access.require(scope["headers"], ("reader", "admin"))
-                scope.setdefault("state", {})["logged_in"] = key is not None
+                state = scope.setdefault("state", {})
+                state["logged_in"] = key is not None
+                state["plans"] = key.plans if key else ()
+                if state["plans"] and path in WHOLE_COLLECTOR:
+                    raise ProblemError(403, "forbidden", "This key is for some plans, and this is about all.")
             await self._app(scope, receive, send_safely)
         except Exception as error:
             if started:  # Starlette raises once more what it has answered
@@ -272,7 +289,41 @@ class Api:
             raise ProblemError(404, "unknown_plan")
         return _json({"rounds": self._results.rounds(plan, last)})
 
+    def _notes(self, request: Request) -> Response:
+        query = Query(request.query_params.multi_items(), {"plan", "since", "until", "format"})
+        plan = query.one("plan")
+        if plan is not None and plan not in self._results.plans():
+            raise ProblemError(404, "unknown_plan")
+        listed = self._results.notes(plan, query.time("since"), query.time("until"))
+        notes = [note_row(note) for note in listed]
+        if _format_of(query, request.headers.get("accept", ""), ("json", "csv")) == "csv":
+            return PlainTextResponse(rows_as_csv(NOTE_ROW, notes), media_type="text/csv")
+        return _json({"notes": notes})
+
     # These do not, or not in all they do
+
+    async def _add_notes(self, request: Request) -> Response:
+        """Store notes; with an admin key in a header, never by a session: a page elsewhere could send those."""
+        key = None if self._access.is_open else self._access.key_of(request.scope["headers"])
+        self._access.allow(key, ("admin",), request.scope["headers"])
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise ProblemError(415, "unsupported_media_type")
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > LONGEST_NOTES:
+                raise ProblemError(413, "too_large")
+
+        def store(request: Request) -> Response:
+            notes = read_notes(body, self._results.plans())
+            self._write_notes(notes, "by HTTP" if key is None else f"key {key.id}")
+            return Response(
+                msgspec.json.encode({"notes": [note_row(note) for note in notes]}),
+                201,
+                media_type="application/json",
+            )
+
+        return await self._monitors.run(store, request, public=False, gone=_leaving(request))
 
     async def _metrics(self, request: Request) -> Response:
         accept = request.headers.get("accept", "")

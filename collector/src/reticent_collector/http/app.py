@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
 
 from starlette.middleware.cors import CORSMiddleware
@@ -23,6 +24,7 @@ from reticent_collector.http.history import History
 from reticent_collector.http.ingest import Ingest, Intake
 from reticent_collector.http.limits import Limits
 from reticent_collector.http.log import log, log_fault
+from reticent_collector.http.notes import write_notes
 from reticent_collector.http.problems import Acknowledgement, ProblemError
 from reticent_collector.http.wire import Wire
 from reticent_collector.http.workers import Worker
@@ -56,6 +58,7 @@ class Collector:
         pages: Pages | None = None,
         public: Collection[str] = (),
         allowed_origins: Sequence[str] = (),
+        trusted_header: str | None = None,
         worker: Worker | None = None,
         read_plans: Callable[[], Iterable[Plan]] = tuple,
     ) -> None:
@@ -65,7 +68,9 @@ class Collector:
         for plan in plans:
             store.register(plan)
         self._read_plans = read_plans
-        self.access = Access(store, rate, clock, secret=worker.secret if worker else None)
+        self.access = Access(
+            store, rate, clock, secret=worker.secret if worker else None, trusted_header=trusted_header
+        )
         self._worker = worker
         self.results = Results(store, clock)
         self._wire = Wire(store.plans(), skew)
@@ -81,7 +86,14 @@ class Collector:
         self.server_figures = ServerFigures()  # the server fills them in
         self._refreshing: asyncio.Task[None] | None = None
         self._api = Api(
-            self.results, self.check_writable, self.access, self.health, secure_cookies, pages, public
+            self.results,
+            self.check_writable,
+            self.access,
+            self.health,
+            secure_cookies,
+            pages,
+            public,
+            partial(write_notes, self.store),
         )
         self._compressed = Compression(self._api)
         self.allowed_origins = frozenset(origin.encode() for origin in allowed_origins)

@@ -1,8 +1,8 @@
 """
 `/metrics`: the health of the collector and the newest sealed estimates, for Prometheus.
 
-An estimate has its interval beside it, and so has the change against the period before: "a difference that excludes 0"
-is a rule on two gauges. The series of a plan depend on the plan alone, so they do not come and go with the data, and
+An estimate has its interval beside it, and so has the change against four weeks before, the same day of the week: "a
+difference that excludes 0" is a rule on two gauges. The intervals of changes hold at once for all metrics of a plan. The series of a plan depend on the plan alone, so they do not come and go with the data, and
 their number is bounded.
 """
 
@@ -28,7 +28,8 @@ from prometheus_client.exposition import choose_encoder
 from reticent.plan import Metric, Plan
 from reticent_collector.estimates import Estimate, HistogramEstimate
 from reticent_collector.http.health import COMMIT_BOUNDS, Health, KeyTraffic
-from reticent_collector.results import LruCache, Period, Result, Results, Selection, daily_every
+from reticent_collector.results import LruCache, Period, Result, Results, Selection, daily_every, usual_against
+from reticent_collector.results.rows import tags_asked
 
 MOST_NUMBERS = 1_000  # means and shares of buckets per plan: six series each
 
@@ -191,6 +192,7 @@ CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limi
 
 
 JOINT = "of its 95 % interval, which holds for all buckets of a histogram at once"
+AT_ONCE = "of its interval; with 95 %, those of all metrics of the plan, or of all tags of a segment, hold at once"
 FAMILIES = {
     "estimate_value": ("Estimate: a mean in its unit, or the share of devices in a bucket.", NUMBER),
     "estimate_lower": (f"Lower end {JOINT}.", NUMBER),
@@ -198,9 +200,12 @@ FAMILIES = {
     "estimate_reports": ("Reports behind the estimate.", FIGURE),
     "estimate_withheld": ("1 if the newest sealed period has too few reports for an estimate.", PLAN),
     "estimate_left_out": ("Numbers of the plan that are not exposed because it has too many.", PLAN),
-    "change_value": ("Change of an estimate from the period before.", NUMBER),
-    "change_lower": (f"Lower end {JOINT}.", NUMBER),
-    "change_upper": (f"Upper end {JOINT}.", NUMBER),
+    "change_value": (
+        "Change of an estimate from four weeks before, or from the period before where that does not exist.",
+        NUMBER,
+    ),
+    "change_lower": (f"Lower end {AT_ONCE}.", NUMBER),
+    "change_upper": (f"Upper end {AT_ONCE}.", NUMBER),
     "period_start_seconds": ("Start of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
     "period_end_seconds": ("End of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
     "period_reports": ("Reports of the newest sealed period; 0 if there are too few.", PLAN),
@@ -272,8 +277,13 @@ def _of_period(results: Results, period: Period) -> Iterator[Sample]:
         # Where few metrics have room, one by one: changes of all of them would take far longer.
         few = 2 * len(metrics) <= len(period.plan.metrics)
         names = [metric.name for metric in metrics] if few else [None]
+        strict = replace(
+            selection,
+            confidence=1 - (1 - selection.confidence) / (len(metrics) * len(tags_asked(period, selection))),
+            against=usual_against(period.plan, period.every),
+        )
         for name in names:
-            for change in results.changes(replace(selection, metric=name)):
+            for change in results.changes(replace(strict, metric=name)):
                 if change.figure.period.start == period.start and change.figure.metric in metrics:
                     yield from _numbers("change", change.figure, change.estimate)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from reticent_collector.columns import COLUMNS, FIGURE, SUBJECT
+from reticent_collector.columns import COLUMNS, FIGURE, QUANTILES, SUBJECT
 from reticent_collector.http.problems import DETAILS
 
 Schema = dict[str, Any]
@@ -78,7 +78,9 @@ _ROUNDS = {
 _VERSIONS = {
     "versions": _array(_WHOLE, description="Versions of the plan whose reports are added in the figure")
 }
-_MEDIAN = {name: _COLUMNS[name] for name in ("median_lower", "median_upper")}
+_QUANTILES = {
+    f"{name}_{end}": _COLUMNS[f"{name}_{end}"] for name in QUANTILES.values() for end in ("lower", "upper")
+}
 _CLEAR = {
     "clear": {"type": "boolean", "description": "Whether the interval excludes 0"},
     "words": {**_TEXT, "description": "The change in words"},
@@ -179,7 +181,7 @@ _SCHEMAS: dict[str, Any] = {
                         **_WHERE,
                         **_VERSIONS,
                         **_ROUNDS,
-                        **_MEDIAN,
+                        **_QUANTILES,
                         **_ESTIMATE,
                         "balance": _BALANCE,
                         "buckets": _array(_BUCKET),

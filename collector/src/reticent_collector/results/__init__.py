@@ -29,7 +29,7 @@ from reticent_collector.results.periods import (
     usual_every,
 )
 from reticent_collector.results.query import MOST_ROUNDS, Query
-from reticent_collector.results.reader import Results
+from reticent_collector.results.reader import Results, plans_shown
 from reticent_collector.results.result import Estimates, Result, Subject, Withheld
 from reticent_collector.results.selection import Selection
 from reticent_collector.results.trend import TREND_METHOD, Trend
@@ -62,6 +62,7 @@ __all__ = [
     "daily_every",
     "everies",
     "is_clear",
+    "plans_shown",
     "problems",
     "span_of",
     "unix_seconds",

@@ -10,8 +10,9 @@ too few reports in a round is not in its sum.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -43,6 +44,7 @@ from reticent_collector.stores import (
     FEW,
     CountsByTags,
     DamagedError,
+    Note,
     PeriodKey,
     RoundInfo,
     RoundKey,
@@ -63,6 +65,19 @@ Read = dict[tuple[object, Span], tuple[Period, Parts]]
 """The counts of periods that were read, by their rhythm and rounds."""
 
 
+_allowed: ContextVar[frozenset[str] | None] = ContextVar("the plans that are shown", default=None)
+
+
+@contextmanager
+def plans_shown(names: Collection[str]) -> Iterator[None]:
+    """Show a reader only these plans, of whatever `Results` in this thread or task; all if there are none."""
+    token = _allowed.set(frozenset(names) if names else None)
+    try:
+        yield
+    finally:
+        _allowed.reset(token)
+
+
 class Results:
     """Reads a store, from any thread; methods block. Counts of sealed rounds, which never change, are cached."""
 
@@ -75,11 +90,16 @@ class Results:
 
     def plans(self) -> dict[str, Plan]:
         """The newest version of each plan, by name."""
-        return {plan.name: plan for plan in sorted(self._store.plans(), key=lambda plan: plan.version)}
+        return {plan.name: plan for plan in sorted(self._plans(), key=lambda plan: plan.version)}
+
+    def _plans(self) -> list[Plan]:
+        """Every version of the plans that are shown."""
+        allowed = _allowed.get()
+        return [plan for plan in self._store.plans() if allowed is None or plan.name in allowed]
 
     def versions(self, plan: str) -> dict[int, Plan]:
         """Every version of a plan, newest first, by its number."""
-        newest_first = sorted(self._store.plans(), key=lambda version: -version.version)
+        newest_first = sorted(self._plans(), key=lambda version: -version.version)
         return {version.version: version for version in newest_first if version.name == plan}
 
     def alike(self, plan: Plan) -> list[Plan]:
@@ -92,12 +112,43 @@ class Results:
             return plan
         raise ParameterError("plan", "a plan this collector serves", name)
 
+    def notes(
+        self, plan: str | None = None, since: int | None = None, until: int | None = None
+    ) -> list[Note]:
+        """The notes of a plan and those of all plans, the oldest first, of times from `since` to before `until`."""
+        known = self.plans()
+        return [
+            note
+            for note in self._store.notes()
+            if (note.plan in ("", plan) if plan is not None else note.plan in ("", *known))
+            and (since is None or note.at >= since)
+            and (until is None or note.at < until)
+        ]
+
+    def metric(self, plan: str, name: str) -> tuple[Plan, Metric]:
+        """A metric, also one that ended, with the newest version that has it; `ParameterError` if none has."""
+        versions = self.versions(plan).values()
+        for version in versions:
+            if name in version.by_name:
+                return version, version.by_name[name]
+        known = {metric.name: None for version in versions for metric in version.metrics}
+        raise ParameterError("metric", f"one of {', '.join(known)}", name)
+
+    def ended(self, plan: str) -> list[Metric]:
+        """The metrics that older versions of a plan have and the newest has not, as the last one asked them."""
+        newest = self.plan(plan).by_name
+        versions = self.versions(plan).values()
+        names = {metric.name: None for version in versions for metric in version.metrics}
+        return [self.metric(plan, name)[1] for name in names if name not in newest]
+
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
         """The rounds of a plan, latest first, ready for JSON; without `reports` but with a `reason` if too few."""
-        plans = {(version.name, version.version): version for version in self._store.plans()}
+        plans = {(version.name, version.version): version for version in self._plans()}
         rows = []
         for listed in self._store.rounds(plan, last):
-            version = plans[listed.key[:2]]
+            version = plans.get(listed.key[:2])
+            if version is None:
+                continue
             info, window = self._round(version, listed), version.round(listed.key.round)
             times = {"start": window.start, "end": window.end, "closes": window.closes}
             row = {**info.key._asdict(), **times, "state": _state(info), "reports": info.reports or None}
@@ -340,10 +391,11 @@ class Results:
 
     def damaged(self, plan: str | None, last: int | None = None) -> list[dict[str, Any]]:
         """The damaged rounds of a plan, latest first, ready for JSON."""
+        known = self.plans()
         return [
             {**info.key._asdict(), "reason": info.damage.partition("\n")[0]}
             for info in self._store.rounds(plan, last)
-            if info.damage
+            if info.damage and info.key.plan in known
         ]
 
     def newest(self, plan: str, confidence: float = 0.95) -> list[Result]:

@@ -9,11 +9,12 @@ from operator import add
 from typing import Any
 
 from reticent.plan import Metric, Plan
+from reticent_collector.columns import QUANTILES
 from reticent_collector.counts import ABOUT, Counts
 from reticent_collector.estimates import Estimate, HistogramEstimate, cumulative
 from reticent_collector.estimates.cohort_balance import Balance, balance
 from reticent_collector.estimates.distribution import CumulativeEstimate, Quantile
-from reticent_collector.estimates.table import subject_row
+from reticent_collector.estimates.table import quantile_columns, subject_row
 from reticent_collector.results.periods import Every, Period, PeriodState
 
 
@@ -78,7 +79,7 @@ class Result(Subject):
 
     estimate: Estimate | HistogramEstimate
     rounds: int  #: that it is made of
-    median: Quantile | None = None  #: of a histogram
+    quantiles: tuple[Quantile, ...] = ()  #: of a histogram, at the levels of `columns.QUANTILES`
     balance: Balance | None = None
     """The reports of each row against chance; None for several rounds with memoization, where rows repeat."""
     by_round: Mapping[int, Counts] = field(default_factory=dict)
@@ -100,7 +101,7 @@ class Result(Subject):
         has_balance = len(by_round) == 1 or period.plan.answers.sampled
         return replace(
             result,
-            median=result.cumulative.quantile(0.5) if metric.kind == "histogram" else None,
+            quantiles=result.cumulative.quantiles(QUANTILES) if metric.kind == "histogram" else (),
             balance=balance(metric, result.counts) if has_balance else None,
         )
 
@@ -121,6 +122,11 @@ class Result(Subject):
             self.metric, self.by_round, self.estimate.confidence, self.period.plan, self.estimate
         )
 
+    @property
+    def median(self) -> Quantile | None:
+        """The median of a histogram."""
+        return next((quantile for quantile in self.quantiles if quantile.level == 0.5), None)
+
     # The columns `FIGURE` of tables
 
     @property
@@ -129,29 +135,18 @@ class Result(Subject):
         return ",".join(map(str, self.added or (self.version,)))
 
     @property
-    def median_lower(self) -> float | None:
-        """The lower end of the median's interval."""
-        return self.median.lower if self.median else None
-
-    @property
-    def median_upper(self) -> float | None:
-        """The upper end of the median's interval."""
-        return self.median.upper if self.median else None
-
-    @property
     def cohort_p_value(self) -> float | None:
         """The probability that honest devices answer the rows of a histogram as unevenly."""
         return self.balance.p_value if self.balance else None
 
     def to_dict(self) -> dict[str, Any]:
         """The answer of `GET /v1/estimates`."""
-        median = {"median_lower": self.median_lower, "median_upper": self.median_upper} if self.median else {}
         return {
             **Subject.to_dict(self),
             "versions": list(self.added or (self.version,)),
             "rounds": self.rounds,
             "rounds_missing": self.rounds_missing,
-            **median,
+            **quantile_columns(self.quantiles),
             **self.estimate.to_dict(),
             **({"balance": self.balance.to_dict()} if self.balance else {}),
         }

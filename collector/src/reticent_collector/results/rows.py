@@ -14,7 +14,7 @@ from typing import Any
 
 from reticent.errors import ParameterError
 from reticent.plan import Metric
-from reticent_collector.columns import segment_text
+from reticent_collector.columns import QUANTILES, segment_text
 from reticent_collector.estimates import Estimate, HistogramEstimate
 from reticent_collector.estimates.cohort_balance import ALARM, Balance, shares_of_rows
 from reticent_collector.estimates.distribution import Quantile
@@ -140,19 +140,29 @@ def _figure(
         estimate = estimate_from_rows(rows)
         if not _fits(metric, estimate, rows):
             return None
-        median = None
+        quantiles: tuple[Quantile, ...] = ()
         if isinstance(estimate, HistogramEstimate) and metric.kind == "histogram":
-            ends = float(first["median_lower"]), float(first["median_upper"])
-            median = Quantile(0.5, nan, *ends, estimate.confidence, estimate.reports, estimate.unit)
+            quantiles = tuple(_quantiles(first, estimate))
         balance = None
         if shares_of_rows(metric) and (first["rounds"] == 1 or period.plan.answers.sampled):
             balance = Balance(float(first["cohort_p_value"]))
             if balance.p_value < ALARM:  # which rows are uneven is known from the counts only
                 return None
         versions = versions_in(first["versions"])
-        return Result(period, metric, tags, estimate, int(first["rounds"]), median, balance, added=versions)
+        return Result(
+            period, metric, tags, estimate, int(first["rounds"]), quantiles, balance, added=versions
+        )
     except (ParameterError, TypeError, ValueError):
         return None
+
+
+def _quantiles(row: Mapping[str, Any], estimate: HistogramEstimate) -> Iterator[Quantile]:
+    """The quantiles of a row; one of an older version has the median only."""
+    for level, name in QUANTILES.items():
+        if level != 0.5 and row[f"{name}_lower"] is None:
+            continue
+        ends = float(row[f"{name}_lower"]), float(row[f"{name}_upper"])
+        yield Quantile(level, nan, *ends, estimate.confidence, estimate.reports, estimate.unit)
 
 
 def _fits(metric: Metric, estimate: Estimate | HistogramEstimate, rows: Sequence[Mapping[str, Any]]) -> bool:

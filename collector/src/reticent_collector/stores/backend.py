@@ -32,6 +32,7 @@ class Key:
     label: str
     created_at: int  #: unix seconds
     revoked_at: int | None = None
+    plans: tuple[str, ...] = ()  #: that a reader may see; none: all
 
     @property
     def active(self) -> bool:
@@ -39,7 +40,7 @@ class Key:
         return self.revoked_at is None
 
 
-def create_key(role: str, label: str, now: int) -> tuple[str, Key]:
+def create_key(role: str, label: str, now: int, plans: Sequence[str] = ()) -> tuple[str, Key]:
     """
     A new key: the text to hand out, which is not stored, and the part that is.
 
@@ -49,9 +50,11 @@ def create_key(role: str, label: str, now: int) -> tuple[str, Key]:
     """
     if role not in ROLES:
         raise ParameterError("role", " or ".join(ROLES), role)
+    if plans and role != "reader":
+        raise ParameterError("plans", "none, unless the role is reader", ", ".join(plans))
     key_id = secrets.token_hex(4)
     text = f"{PREFIX}_{role}_{key_id}_{secrets.token_urlsafe(32)}"
-    return text, Key(key_id, role, hash_of(text), label, now)
+    return text, Key(key_id, role, hash_of(text), label, now, plans=tuple(sorted(set(plans))))
 
 
 def hash_of(text: str) -> bytes:
@@ -300,6 +303,26 @@ class AdminLog(Protocol):
 
     def noted(self) -> list[AdminAction]:
         """All entries, the oldest first."""
+
+
+class Note(NamedTuple):
+    """An event that readers should know of, such as a release."""
+
+    id: str  #: random, or of the one who wrote it: a note with a known id is stored once
+    at: int  #: when it happened, in unix seconds
+    plan: str  #: "": of all plans
+    text: str
+
+
+@runtime_checkable
+class NotesTable(Protocol):
+    """A backend that keeps notes of events."""
+
+    def put_note(self, note: Note) -> None:
+        """Store a note; durable on return. One with its id stays as it is."""
+
+    def notes(self) -> list[Note]:
+        """All notes, the oldest first."""
 
 
 @runtime_checkable

@@ -81,6 +81,8 @@ def _copy_plans_and_keys(source: Store, target: Store, copied: Copied) -> None:
         elif key.revoked_at is not None and other.active:
             target.revoke_key(key.id, key.revoked_at)
             copied.keys += 1
+    for note in source.notes():
+        target.put_note(note)
 
 
 def _copy_round(

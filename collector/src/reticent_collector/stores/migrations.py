@@ -83,10 +83,36 @@ def _add_counts_over_versions(database: SqlTables, transaction: Transaction) -> 
         transaction.execute(f"CREATE VIEW {view} AS {query}")
 
 
+def _add_quantiles_comparisons_and_notes(database: SqlTables, transaction: Transaction) -> None:
+    """
+    Columns of `results` for more quantiles, views of quantiles and differences, a table `notes`, plans of a key.
+
+    The quantiles are empty in the rows that exist; `reticent store results --rebuild` fills them.
+    """
+    views = {
+        "daily": "SELECT * FROM results WHERE every = 'day'",
+        "weekly": "SELECT * FROM results WHERE every = 'week'",
+        "latest": "SELECT results.* FROM results JOIN (SELECT plan, metric, every, max(start_time) AS start_time"
+        " FROM results GROUP BY 1, 2, 3) AS newest USING (plan, metric, every, start_time)",
+    }
+    for view in views:
+        transaction.execute(f"DROP VIEW {view}")
+    for percent in (10, 25, 75, 90, 99):
+        for end in ("lower", "upper"):
+            transaction.execute(f"ALTER TABLE results ADD COLUMN p{percent}_{end} DOUBLE PRECISION")
+    for view, query in {**views, **database.views}.items():
+        transaction.execute(f"CREATE VIEW {view} AS {query}")
+    transaction.execute(
+        "CREATE TABLE notes (id TEXT PRIMARY KEY, at TIMESTAMPTZ NOT NULL, plan TEXT NOT NULL, text TEXT NOT NULL)"
+    )
+    transaction.execute("ALTER TABLE keys ADD COLUMN plans TEXT")
+
+
 MIGRATIONS: dict[int, Migration] = {
     3: _add_columns_of_figures,
     4: _add_log_of_administrators,
     5: _add_counts_over_versions,
+    6: _add_quantiles_comparisons_and_notes,
 }
 """By the schema number that a step starts from; it ends at the next one. A step never changes once it is released."""
 

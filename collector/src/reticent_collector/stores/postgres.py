@@ -17,7 +17,12 @@ from reticent.errors import MissingPackageError, StoreError
 from reticent_collector.stores.backend import StoreAwayError
 from reticent_collector.stores.migrations import check_version, upgrade
 from reticent_collector.stores.sql import SqlBackend
-from reticent_collector.stores.sql_schema import POSTGRES_RECORDS, POSTGRES_TABLES, SCHEMA_VERSION
+from reticent_collector.stores.sql_schema import (
+    POSTGRES_RECORDS,
+    POSTGRES_TABLES,
+    POSTGRES_VIEWS,
+    SCHEMA_VERSION,
+)
 from reticent_collector.stores.transactions import SqlRow, Transaction
 
 try:
@@ -66,6 +71,7 @@ class PostgresBackend(SqlBackend):
 
     statement_seconds: ClassVar[float] = 10.0  #: the server's limit; a server that exceeds it is given up
     records_table = POSTGRES_RECORDS
+    views = POSTGRES_VIEWS
 
     def __init__(self, url: str, *, readonly: bool = False) -> None:
         url, self._schema = _with_schema(url)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from reticent_collector.columns import COLUMNS, FIGURE
+from reticent_collector.columns import COLUMNS, FIGURE, QUANTILES
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 OLDEST_SCHEMA = 3  # of version 0.1.0; `reticent_collector.stores.migrations` has the steps from it
 _RESULT_TYPES = {"text": "TEXT", "int64": "INTEGER", "float64": "REAL", "timestamp": "TIME", "json": "JSON"}
 # Columns of results that may be empty; those of a whole figure are so in rows of schema 3.
@@ -17,6 +17,62 @@ _RESULTS = "\n".join(
     f"{',' if column is not COLUMNS[-1] else ''} -- {column.meaning}"
     for column in COLUMNS
 )
+
+_ABOUT = "plan, version, metric, kind, unit, every, start_time, end_time, segment, rounds, rounds_missing, versions"
+_LEVELS = " UNION ALL ".join(
+    f"SELECT {_ABOUT}, {level} AS level, {name}_lower AS lower, {name}_upper AS upper, confidence, reports"  # noqa: S608
+    f" FROM results WHERE bucket = 0 AND {name}_lower IS NOT NULL"
+    for level, name in QUANTILES.items()
+)
+_SUBTRACTED = ", ".join(f"one.{name.strip()}" for name in _ABOUT.split(",")) + (
+    ", one.bucket, one.bucket_low, one.bucket_high, one.label, one.value, other.value AS baseline_value,"
+    " one.value - other.value AS difference, one.uncut_lower - other.uncut_upper AS lower,"
+    " one.uncut_upper - other.uncut_lower AS upper, one.confidence + other.confidence - 1 AS confidence,"
+    " (one.uncut_lower > other.uncut_upper OR one.uncut_upper < other.uncut_lower) AS clear"
+)
+_ALIKE = (
+    "other.plan = one.plan AND other.metric = one.metric AND other.every = one.every AND other.kind = one.kind"
+    " AND other.unit = one.unit AND COALESCE(other.bucket, -1) = COALESCE(one.bucket, -1)"
+    " AND COALESCE(other.label, '') = COALESCE(one.label, '')"
+    " AND COALESCE(other.bucket_high, 0) = COALESCE(one.bucket_high, 0) AND other.span_upper = one.span_upper"
+)
+# Periods before, by the kind of period; a year is 52 weeks, so that the same days of the week are compared.
+_AGAINST = " UNION ALL ".join(
+    f"SELECT '{every}' AS every, '{against}' AS against, {periods} AS periods"
+    for every, against, periods in (
+        ("window", "before", 1),
+        ("day", "before", 1),
+        ("day", "week", 7),
+        ("day", "4-weeks", 28),
+        ("day", "year", 364),
+        ("week", "before", 1),
+        ("week", "4-weeks", 4),
+        ("week", "year", 52),
+        ("month", "before", 1),
+    )
+)
+VIEWS = {
+    "quantiles": _LEVELS,
+    "changes": f"SELECT {_SUBTRACTED}, known.against, other.start_time AS baseline_start_time FROM results AS one"  # noqa: S608
+    f" JOIN ({_AGAINST}) AS known ON known.every = one.every"
+    f" JOIN results AS other ON {_ALIKE} AND other.segment = one.segment"
+    " AND (known.periods = 1 AND other.last_round = one.round - 1 OR known.periods > 1"
+    " AND other.round = one.round - known.periods * (one.last_round - one.round + 1)"
+    " AND other.last_round - other.round = one.last_round - one.round)"
+    " WHERE one.rounds_missing = 0 AND other.rounds_missing = 0",
+    "differences": f"SELECT {_SUBTRACTED}, other.segment AS baseline_segment FROM results AS one"  # noqa: S608
+    f" JOIN results AS other ON {_ALIKE} AND other.start_time = one.start_time AND other.versions = one.versions"
+    " AND other.segment <> one.segment"
+    " AND (SELECT min(key) FROM EACH_TAG(other.segment) AS tags)"
+    " = (SELECT min(key) FROM EACH_TAG(one.segment) AS tags)"
+    " WHERE one.rounds_missing = 0 AND other.rounds_missing = 0",
+}
+"""
+Views that compute from the table of results, for `changes` and `differences` where no round is missing.
+
+Their interval is crosswise: the lower end of one side less the upper end of the other, at a confidence of 90 % whatever
+the dependence. `GET /v1/differences` has narrower ones from the counts, and compares periods that lack rounds.
+"""
 
 _SCHEMA = """
 CREATE TABLE plans (               -- every plan ever served
@@ -56,7 +112,8 @@ CREATE TABLE keys (                -- access keys
     hash       BLOB NOT NULL,      -- SHA-256 of the whole key
     label      TEXT NOT NULL,      -- a note
     created_at TIME NOT NULL,      -- when it was created, UTC
-    revoked_at TIME                -- when it was revoked, UTC; empty while it is active
+    revoked_at TIME,               -- when it was revoked, UTC; empty while it is active
+    plans      TEXT                -- plans that a reader may see, such as app,web; empty: all
 );
 CREATE TABLE admin_log (           -- what administrators did with commands; nothing is removed
     id         TEXT PRIMARY KEY,   -- random
@@ -64,6 +121,12 @@ CREATE TABLE admin_log (           -- what administrators did with commands; not
     user_name  TEXT NOT NULL,      -- user of the operating system
     action     TEXT NOT NULL,      -- what, as "key created"
     about      TEXT NOT NULL       -- to what; never a secret
+);
+CREATE TABLE notes (               -- releases and other events, which pages show as flags
+    id         TEXT PRIMARY KEY,   -- random
+    at         TIME NOT NULL,      -- when it happened, UTC
+    plan       TEXT NOT NULL,      -- plan.name; empty: of all plans
+    text       TEXT NOT NULL       -- what happened
 );
 CREATE TABLE results (             -- final figures, a row per number, computed from the counts after each seal
 RESULTS
@@ -86,7 +149,15 @@ CREATE VIEW latest AS              -- the newest figures of each plan, metric an
     SELECT results.* FROM results
     JOIN (SELECT plan, metric, every, max(start_time) AS start_time FROM results GROUP BY 1, 2, 3) AS newest
     USING (plan, metric, every, start_time);
+CREATE VIEW quantiles AS           -- quantiles of histograms, a row per level, with their interval
+    VIEW_OF_QUANTILES;
+CREATE VIEW changes AS             -- figures less those of an earlier period, where both are complete
+    VIEW_OF_CHANGES;
+CREATE VIEW differences AS         -- figures of a tag less those of another one in the same period, both complete
+    VIEW_OF_DIFFERENCES;
 """.replace("RESULTS", _RESULTS)
+for _name, _query in VIEWS.items():
+    _SCHEMA = _SCHEMA.replace(f"VIEW_OF_{_name.upper()}", _query)
 _RECORDS = """
 CREATE TABLE records_{number} (          -- the reports of one open round
     number  INTEGER PRIMARY KEY,   -- number of the commit group; in order of arrival per collector
@@ -99,9 +170,10 @@ CREATE TABLE schema_version (      -- one row: the version of these tables
 );
 """
 # SQLite stores both as text, a time in ISO 8601; other programs go by the names of the types.
-_SQLITE = {"TEXTS": "JSON", "INTEGERS": "JSON", "TIME": "TIMESTAMP"}
+_SQLITE = {"EACH_TAG": "json_each", "TEXTS": "JSON", "INTEGERS": "JSON", "TIME": "TIMESTAMP"}
 _POSTGRES = {
     "INTEGER PRIMARY KEY": "BIGSERIAL PRIMARY KEY",
+    "EACH_TAG": "jsonb_each",
     "INTEGERS": "BIGINT[]",
     "INTEGER": "BIGINT",
     "TEXTS": "TEXT[]",
@@ -142,6 +214,8 @@ def _for_postgres(script: str) -> str:
     return "\n".join([_translated(script, _POSTGRES), *_comments(script)])
 
 
+SQLITE_VIEWS = {name: _translated(query, _SQLITE) for name, query in VIEWS.items()}
+POSTGRES_VIEWS = {name: _translated(query, _POSTGRES) for name, query in VIEWS.items()}
 SQLITE_TABLES = _translated(_SCHEMA, _SQLITE)
 SQLITE_RECORDS = _translated(_RECORDS, _SQLITE)  # of each open round, with its number for {number}
 POSTGRES_TABLES = _for_postgres(_SCHEMA + _VERSION)

@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from reticent.plan import Plan
 from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, seconds_of, segment_text, time_text
-from reticent_collector.stores.backend import AdminAction, Key, PeriodKey, not_registered, read_plan
+from reticent_collector.stores.backend import AdminAction, Key, Note, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
 from reticent_collector.stores.transactions import SqlRow, Transaction
 
@@ -23,6 +23,8 @@ _TURN_SECONDS = 0.002  # between two such transactions, so that a waiting append
 
 class SqlTables(ABC):
     """The transactions of a database, and the tables that do not depend on the state of a round."""
+
+    views: ClassVar[Mapping[str, str]]  #: the queries of views that compute from the table of results
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -87,17 +89,21 @@ class SqlTables(ABC):
         created, revoked = (at if at is None else self.as_time(at) for at in (key.created_at, key.revoked_at))
         with self.writing() as transaction:
             transaction.execute(
-                "INSERT INTO keys (id, role, hash, label, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?)",
-                *(key.id, key.role, key.hash, key.label, created, revoked),
+                "INSERT INTO keys (id, role, hash, label, created_at, revoked_at, plans)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                *(key.id, key.role, key.hash, key.label, created, revoked, ",".join(key.plans) or None),
             )
 
     def keys(self) -> list[Key]:
         """All keys, including revoked ones."""
         rows = self.read(
-            "SELECT id, role, hash, label, created_at, revoked_at FROM keys ORDER BY created_at, id"
+            "SELECT id, role, hash, label, created_at, revoked_at, plans FROM keys ORDER BY created_at, id"
         )
-        times = [[at if at is None else seconds_of(at) for at in row[4:]] for row in rows]
-        return [Key(*row[:4], *at) for row, at in zip(rows, times, strict=True)]
+        times = [[at if at is None else seconds_of(at) for at in row[4:6]] for row in rows]
+        return [
+            Key(*row[:4], *at, tuple(row[6].split(",")) if row[6] else ())
+            for row, at in zip(rows, times, strict=True)
+        ]
 
     def revoke_key(self, key_id: str, at: int) -> bool:
         """Revoke a key at a unix time; False when no key has this id. The first time stays."""
@@ -119,6 +125,21 @@ class SqlTables(ABC):
         """All entries of the log of administrators, the oldest first."""
         rows = self.read("SELECT at, user_name, action, about FROM admin_log ORDER BY at, id")
         return [AdminAction(seconds_of(at), *rest) for at, *rest in rows]
+
+    # Notes of events
+
+    def put_note(self, note: Note) -> None:
+        """Store a note; durable on return. One with its id stays as it is."""
+        with self.sealing() as transaction:
+            transaction.execute(
+                "INSERT INTO notes (id, at, plan, text) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                *(note.id, self.as_time(note.at), note.plan, note.text),
+            )
+
+    def notes(self) -> list[Note]:
+        """All notes, the oldest first."""
+        rows = self.read("SELECT id, at, plan, text FROM notes ORDER BY at, id")
+        return [Note(key, seconds_of(at), *rest) for key, at, *rest in rows]
 
     # The table of results
 

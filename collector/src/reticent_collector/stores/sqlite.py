@@ -16,7 +16,7 @@ from reticent_collector.stores.backend import Repair
 from reticent_collector.stores.migrations import check_version, upgrade
 from reticent_collector.stores.records import Layout
 from reticent_collector.stores.sql import SqlBackend
-from reticent_collector.stores.sql_schema import SCHEMA_VERSION, SQLITE_RECORDS, SQLITE_TABLES
+from reticent_collector.stores.sql_schema import SCHEMA_VERSION, SQLITE_RECORDS, SQLITE_TABLES, SQLITE_VIEWS
 from reticent_collector.stores.sqlite_files import (
     PATIENCE,
     DatabaseFiles,
@@ -50,6 +50,7 @@ class SqliteBackend(SqlBackend):
     """
 
     records_table = SQLITE_RECORDS
+    views = SQLITE_VIEWS
 
     def __init__(self, path: str, *, readonly: bool = False) -> None:
         super().__init__("memory:" if path == ":memory:" else f"sqlite:///{path}")

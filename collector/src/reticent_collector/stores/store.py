@@ -15,6 +15,8 @@ from reticent_collector.stores.backend import (
     DamagedError,
     Key,
     MetricCounts,
+    Note,
+    NotesTable,
     Repair,
     ResultsTable,
     RoundGoneError,
@@ -115,6 +117,16 @@ class Store:
         return self.backend.noted() if isinstance(self.backend, AdminLog) else []
 
     # Records
+
+    def put_note(self, note: Note) -> None:
+        """Store a note of an event; one with its id stays as it is. `StoreError` where the backend keeps none."""
+        if not isinstance(self.backend, NotesTable):
+            raise StoreError(f"{self.url}: keeps no notes")
+        self.backend.put_note(note)
+
+    def notes(self) -> list[Note]:
+        """All notes of events, the oldest first."""
+        return self.backend.notes() if isinstance(self.backend, NotesTable) else []
 
     def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
         """Append records, end to end per round, to their rounds in one transaction; durable on return."""

@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, seconds_of, time_text
-from reticent_collector.stores.backend import AdminAction, Key, PeriodKey, not_registered, read_plan
+from reticent_collector.stores.backend import AdminAction, Key, Note, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
 from reticent_lake.store.files import Files
 from reticent_lake.store.layout import KEYS, PLANS, Columns, plan_path
 
 RESULTS = "results"
 ADMIN_LOG = "admin_log"
+NOTES = "notes"
 IN_PATHS = ("plan", "metric")  # columns that readers find in the paths
 _TYPES = {
     "text": pa.string(),
@@ -105,6 +106,8 @@ class LakeTables:
         """Store a key's hash."""
         self._check_writable()
         kept = {"role": key.role, "hash": key.hash.hex(), "label": key.label, "created_at": key.created_at}
+        if key.plans:  # a version that does not know of plans allows such a key nothing
+            kept |= {"role": f"{key.role} of plans", "plans": list(key.plans)}
         if not self.files.put_new(f"{KEYS}/{key.id}.json", json.dumps(kept).encode()):
             raise StoreError(f"{self.url}: key {key.id} already exists")
         if key.revoked_at is not None:
@@ -122,7 +125,18 @@ class LakeTables:
                 if f"{key_id}.revoked.json" in names:
                     at = json.loads(self._text(f"{KEYS}/{key_id}.revoked.json"))["revoked_at"]
                 secret = bytes.fromhex(kept["hash"])
-                keys.append(Key(key_id, kept["role"], secret, kept["label"], kept["created_at"], at))
+                plans = tuple(kept.get("plans", ()))
+                keys.append(
+                    Key(
+                        key_id,
+                        kept["role"].removesuffix(" of plans"),
+                        secret,
+                        kept["label"],
+                        kept["created_at"],
+                        at,
+                        plans,
+                    )
+                )
             except (ValueError, KeyError, TypeError) as error:
                 reason = f"is damaged: {type(error).__name__}"
                 raise StoreError(f"{self.url}: {KEYS}/{key_id}.json: {reason}") from error
@@ -154,6 +168,24 @@ class LakeTables:
                 reason = f"is damaged: {type(error).__name__}"
                 raise StoreError(f"{self.url}: {ADMIN_LOG}/{name}: {reason}") from error
         return sorted(entries, key=lambda entry: entry.at)
+
+    # Notes of events
+
+    def put_note(self, note: Note) -> None:
+        """Store a note; durable on return. One with its id stays as it is."""
+        self._check_writable()
+        self.files.put_new(f"{NOTES}/{note.id}.json", json.dumps(note._asdict()).encode())
+
+    def notes(self) -> list[Note]:
+        """All notes, the oldest first."""
+        notes = []
+        for name in self.files.names(NOTES):
+            try:
+                notes.append(Note(**json.loads(self._text(f"{NOTES}/{name}"))))
+            except (ValueError, TypeError) as error:
+                reason = f"is damaged: {type(error).__name__}"
+                raise StoreError(f"{self.url}: {NOTES}/{name}: {reason}") from error
+        return sorted(notes, key=lambda note: (note.at, note.id))
 
     # The table of results
 

@@ -17,7 +17,15 @@ MOST_PERIODS = 1000
 VIEWS = ("cut", "raw", "norm-sub")
 CHARTS = ("series", "shares", "below")
 PRESETS: dict[str, dict[int, str]] = {
-    "day": {14: "2 weeks", 28: "4 weeks", 60: "60 days", 91: "3 months", 182: "6 months", 366: "1 year", 731: "2 years"},
+    "day": {
+        14: "2 weeks",
+        28: "4 weeks",
+        60: "60 days",
+        91: "3 months",
+        182: "6 months",
+        366: "1 year",
+        731: "2 years",
+    },
     "week": {4: "4 weeks", 13: "3 months", 26: "6 months", 53: "1 year", 105: "2 years"},
     "month": {6: "6 months", 12: "1 year", 24: "2 years", 60: "5 years"},
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from reticent.errors import ParameterError
 from reticent.plan import ABSENT, Metric, Plan
 from reticent.plan.card import privacy_card
 from reticent_collector.dashboard.params import NotHereError
@@ -113,19 +114,11 @@ class PointReader:
         raise NotHereError("plan", name, home)
 
     def metric(self, plan: Plan, name: str, home: str) -> tuple[Plan, Metric]:
-        """A metric, and the newest version of the plan that has it; raises `NotHereError`."""
-        for version in self.results.versions(plan.name).values():
-            if name in version.by_name:
-                return version, version.by_name[name]
-        raise NotHereError("metric", name, home)
-
-    def ended(self, plan: Plan) -> dict[str, Plan]:
-        """The metrics that the newest version of a plan no longer has, with the last one that has it."""
-        last: dict[str, Plan] = {}
-        for version in self.results.versions(plan.name).values():
-            for name in version.by_name:
-                last.setdefault(name, version)
-        return {name: version for name, version in last.items() if name not in plan.by_name}
+        """A metric, also one that ended, and the newest version of the plan that has it; raises `NotHereError`."""
+        try:
+            return self.results.metric(plan.name, name)
+        except ParameterError:
+            raise NotHereError("metric", name, home) from None
 
     def points(self, plan: Plan, selection: Selection) -> list[Point]:
         """
@@ -150,7 +143,9 @@ class PointReader:
 
     def changes(self, period: Period, selection: Selection) -> dict[str, Difference]:
         """How the metrics of a selection changed until this period, by metric, against what the selection says."""
-        at = replace(selection, every=period.every, by=None, last=None, since=period.start, until=period.start + 1)
+        at = replace(
+            selection, every=period.every, by=None, last=None, since=period.start, until=period.start + 1
+        )
         return {change.figure.metric.name: change for change in reversed(self.results.changes(at))}
 
     def trends(self, selection: Selection) -> dict[str, list[Trend]]:

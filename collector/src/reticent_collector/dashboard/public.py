@@ -24,11 +24,20 @@ from reticent_collector.counts import ABOUT
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.pages import json_of, render
 from reticent_collector.dashboard.points import Point, PointReader, card_of, comparable
-from reticent_collector.dashboard.views import TRENDS, headline, mark, metric_facts, plan_facts, unit_of
+from reticent_collector.dashboard.views import (
+    TRENDS,
+    edge_unit,
+    headline,
+    mark,
+    metric_facts,
+    plan_facts,
+    unit_of,
+)
 from reticent_collector.dashboard.views.shares import bars
 from reticent_collector.dashboard.views.plans import claims, not_protected
 from reticent_collector.estimates import HistogramEstimate
 from reticent_collector.estimates.table import csv_text
+from reticent_collector.figures import Unit
 from reticent_collector.results import Estimates, LruCache, Selection, usual_every
 
 PERIODS = 60  # the latest periods that are shown
@@ -58,14 +67,20 @@ class Shown:
         return f"/public/{self.plan.name}/{self.metric.name}"
 
     @property
+    def small(self) -> Markup:
+        """The chart in its narrow size alone, for a card."""
+        return charts.narrow(self.chart)
+
+    @property
     def headline(self) -> dict[str, Any] | None:
         """The latest figure; None where there is none yet."""
-        return headline(self.points[0]) if self.points else None
+        return headline(self.points[0], unit_of(self.points)) if self.points else None
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The numbers behind the chart of a mean, or the medians of a histogram."""
-        return [headline(point) for point in self.points]
+        unit = unit_of(self.points)
+        return [headline(point, unit) for point in self.points]
 
 
 def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, Endpoint]:
@@ -239,9 +254,9 @@ def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
     )
     if not isinstance(histogram, HistogramEstimate):
         return Shown(plan, metric, same, "", Markup())
-    chart = charts.histogram(
-        histogram.edges, [charts.Bars(bars(histogram))], what, labels.plural(metric.unit)
-    )
+    unit = Unit() if metric.labels else edge_unit(metric)
+    edges = [edge / unit.size for edge in histogram.edges]
+    chart = charts.histogram(edges, [charts.Bars(bars(histogram, unit=unit))], what, unit.name)
     return Shown(plan, metric, same, what, chart)
 
 

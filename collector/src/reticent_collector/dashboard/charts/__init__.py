@@ -21,7 +21,7 @@ from reticent_collector.dashboard.charts.series import (
     small_bars,
     spark,
 )
-from reticent_collector.dashboard.charts.svg import PALETTE, alone
+from reticent_collector.dashboard.charts.svg import PALETTE, alone, narrow
 
 __all__ = [
     "PALETTE",
@@ -38,6 +38,7 @@ __all__ = [
     "histogram",
     "key",
     "measures",
+    "narrow",
     "reports_per_round",
     "series",
     "small_bars",

@@ -140,7 +140,9 @@ def _by_precision(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
     """Lines that share an axis, and those whose intervals are so wide that they would flatten the others on it."""
     widths = [median(mark.upper - mark.lower for mark in drawn.marks) for drawn in lines]
     narrow = LESS_PRECISE * min((width for width in widths if width > 0), default=0.0)
-    low, high = _ends_of([drawn for drawn, width in zip(lines, widths, strict=True) if width <= narrow] or lines)
+    low, high = _ends_of(
+        [drawn for drawn, width in zip(lines, widths, strict=True) if width <= narrow] or lines
+    )
     alike: list[Line] = []
     apart: list[Line] = []
     for drawn, width in zip(lines, widths, strict=True):
@@ -228,7 +230,10 @@ def key(shade: int) -> Markup:
 def _ends(marks: Sequence[Mark], from_zero: bool = False) -> tuple[float, float]:
     """The lowest and the highest that is drawn, down to 0 where that is wanted and near."""
     ends = [
-        end for mark in marks for end in (mark.value, mark.lower, mark.upper, *(mark.around or ())) if not isnan(end)
+        end
+        for mark in marks
+        for end in (mark.value, mark.lower, mark.upper, *(mark.around or ()))
+        if not isnan(end)
     ]
     low, high = min(ends), max(ends)
     if from_zero and 0 < low < 0.6 * high:
@@ -288,9 +293,7 @@ def _columns(run: Sequence[Mark], times: Scale, size: str) -> list[list[Mark]]:
     return [list(column) for _, column in groupby(run, lambda mark: int(times(mark.middle) // width))]
 
 
-def _lone(
-    marks: Sequence[Mark], times: Scale, levels: Scale, shade: int, beside: float, size: str
-) -> str:
+def _lone(marks: Sequence[Mark], times: Scale, levels: Scale, shade: int, beside: float, size: str) -> str:
     """One period, or some in one place, that no line goes to: a dot with a whisker."""
     x = times((marks[0].middle + marks[-1].middle) / 2) + beside
     is_small = size == "spark"
@@ -305,8 +308,12 @@ def _stretch(columns: Sequence[Sequence[Mark]], times: Scale, levels: Scale, has
     """A band and the line in it; marks of a column get the band of all, and a line from the least to the greatest."""
     kind = " open" if columns[0][0].hollow else ""
     middles = [times((column[0].middle + column[-1].middle) / 2) for column in columns]
-    upper = [(x, levels(max(mark.upper for mark in column))) for x, column in zip(middles, columns, strict=True)]
-    lower = [(x, levels(min(mark.lower for mark in column))) for x, column in zip(middles, columns, strict=True)]
+    upper = [
+        (x, levels(max(mark.upper for mark in column))) for x, column in zip(middles, columns, strict=True)
+    ]
+    lower = [
+        (x, levels(min(mark.lower for mark in column))) for x, column in zip(middles, columns, strict=True)
+    ]
     parts = [svg.path([*upper, *reversed(lower)], f"band{kind}", closed=True)]
     if kind:
         return parts[0]
@@ -354,9 +361,7 @@ def _steps(run: Sequence[Mark], times: Scale, levels: Scale) -> Iterator[str]:
     yield _step_band([(mark, mark.lower, mark.upper) for mark in run], times, levels, f"band steps{kind}")
 
 
-def _step_band(
-    ends: Sequence[tuple[Mark, float, float]], times: Scale, levels: Scale, kind: str
-) -> str:
+def _step_band(ends: Sequence[tuple[Mark, float, float]], times: Scale, levels: Scale, kind: str) -> str:
     """A band whose ends hold for the whole of each period; corners on a level are left out."""
     upper: list[tuple[float, float]] = []
     lower: list[tuple[float, float]] = []

@@ -142,6 +142,12 @@ def both(draw: Callable[[Frame], Markup], wide: Frame = WIDE, narrow: Frame = NA
     return draw(wide) + draw(narrow)
 
 
+def narrow(chart: Markup) -> Markup:
+    """The second of both sizes alone."""
+    wide, end, rest = str(chart).partition("</svg>")
+    return Markup(rest or wide + end)  # noqa: S704  (a part of a chart)
+
+
 PALETTE = ("#0067b1", "#c4500a", "#007f5c", "#a0458a", "#976700", "#3a93c8", "#4a5360", "#7d4310")
 """The light colours of dashboard.css: a file outside of a page has no style sheet."""
 DASHES = ("none", "7 3", "2 3", "9 3 2 3", "none", "7 3", "2 3", "9 3 2 3")

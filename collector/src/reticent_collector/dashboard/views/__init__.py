@@ -142,7 +142,9 @@ def other_labels(point: Point, unit: Unit, most: int = 2) -> str:
     """The largest labels but for the first, in a few words."""
     places = by_size(point.result)[1 : 1 + most]
     rest = (Point.of(point.result, place) for place in places)
-    return ", ".join(f"{_lead(other).removesuffix(':')} {_value(other, unit)[0]} {unit.name}".rstrip() for other in rest)
+    return ", ".join(
+        f"{_lead(other).removesuffix(':')} {_value(other, unit)[0]} {unit.name}".rstrip() for other in rest
+    )
 
 
 def certainty_of(point: Point) -> labels.Certainty:
@@ -189,7 +191,7 @@ def mark(point: Point, unit: Unit, name: str = "", tip: bool = True) -> Mark:
         value,
         *ends,
         hollow=point.provisional or point.rounds_missing > 0,
-        version=point.version,
+        version=(point.result.added or (point.version,))[0],
         tip=_tip(point, unit, name) if tip else "",
         asked=question(point.metric),
         around=middle_half(point, unit),
@@ -212,7 +214,7 @@ def _tip(point: Point, unit: Unit, name: str) -> str:
 
 def middle_half(point: Point, unit: Unit) -> tuple[float, float] | None:
     """Where the middle half of devices lies, as far as the quantiles of a histogram say."""
-    by_level = {quantile.level: quantile for quantile in getattr(point.result, "quantiles", ())}
+    by_level = {quantile.level: quantile for quantile in point.result.quantiles}
     if not {0.25, 0.75} <= by_level.keys():
         return None
     return by_level[0.25].lower / unit.size, by_level[0.75].upper / unit.size
@@ -240,8 +242,12 @@ def change_words(change: Difference, unit: Unit) -> str:
     if not change.clear:
         return change.brief
     names = zip(change.estimate.names, change.numbers, strict=True)
-    clear = sorted(((name, one) for name, one in names if is_clear(one)), key=lambda pair: -abs(pair[1].value))
-    told = "; ".join(f"{name} {size_of(one, Unit(0.01, '%') if one.kind in SHARES else unit)}" for name, one in clear[:2])
+    clear = sorted(
+        ((name, one) for name, one in names if is_clear(one)), key=lambda pair: -abs(pair[1].value)
+    )
+    told = "; ".join(
+        f"{name} {size_of(one, Unit(0.01, '%') if one.kind in SHARES else unit)}" for name, one in clear[:2]
+    )
     return f"{told}: clear {noun}" + (f", and in {len(clear) - 2} more" if len(clear) > 2 else "")
 
 

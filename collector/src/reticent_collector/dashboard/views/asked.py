@@ -113,7 +113,9 @@ class Asked:
         )
         by = self.params.by
         differences = self.reader.results.differences(selection)
-        return {one.figure.segment[by]: one for one in differences if one.figure.metric.name == self.metric.name}
+        return {
+            one.figure.segment[by]: one for one in differences if one.figure.metric.name == self.metric.name
+        }
 
     def key(self, tag: str) -> Markup:
         """How the line of a tag is drawn, for a legend."""

@@ -53,7 +53,9 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         parts = [
             _figure(asked, chosen, unit),
             over_time(asked, same, by_tag, unit),
-            _numbers(same, unit) if asked.is_mean else shares(asked, chosen, same, tagged, _change(asked, chosen)),
+            _numbers(asked, same, unit)
+            if asked.is_mean
+            else shares(asked, chosen, same, tagged, _change(asked, chosen)),
             _by_tag(asked, chosen, {*by_tag, *tagged}, tagged, unit),
         ]
     shown = _choices(asked) | {
@@ -79,7 +81,10 @@ def _choices(asked: Asked) -> dict[str, Any]:
     """What can be chosen on the page, and what is."""
     plan, params = asked.plan, asked.params
     current = next(iter(asked.versions.values()))
-    tags = [("", "all"), *((f"{one.name}:{tag}", f"{one.name} {tag}") for one in plan.segments for tag in one.tags)]
+    tags = [
+        ("", "all"),
+        *((f"{one.name}:{tag}", f"{one.name} {tag}") for one in plan.segments for tag in one.tags),
+    ]
     return {
         "plan": plan,
         "metric": asked.metric,
@@ -90,7 +95,10 @@ def _choices(asked: Asked) -> dict[str, Any]:
         "presets": params.presets(asked.every),
         "count": params.count(asked.every),
         "confidences": [(level, f"{level} %") for level in CONFIDENCES],
-        "versions": [("", "all together"), *((number, f"version {number} alone") for number in asked.versions)],
+        "versions": [
+            ("", "all together"),
+            *((number, f"version {number} alone") for number in asked.versions),
+        ],
         "segments": [("", "nothing"), *((group.name, group.name) for group in plan.segments)],
         "devices": tags,
         "againsts": [(name, against_words(name)) for name in asked.againsts],
@@ -173,15 +181,18 @@ def _trends(asked: Asked) -> list[Any]:
 # Tables
 
 
-def _numbers(points: Sequence[Point], unit: Unit) -> Parts:
-    """A row per period; where parameters changed within one, both figures say whose they are."""
-    newest = question(points[0].metric)
-    rows = [
-        _row(point, unit)
-        | {"about": "" if question(point.metric) == newest else f"parameters of version {point.version}"}
-        for point in points[:MOST_ROWS]
-    ]
+def _numbers(asked: Asked, points: Sequence[Point], unit: Unit) -> Parts:
+    """A row per period; where parameters changed within one, each of its figures says whose it is."""
+    rows = [_row(point, unit) | {"about": _parameters(asked, point)} for point in points[:MOST_ROWS]]
     return {"unit": unit.name, "rows": rows, "more_rows": max(0, len(points) - MOST_ROWS)}, {}
+
+
+def _parameters(asked: Asked, point: Point) -> str:
+    """The versions with the parameters of a figure, where those are not the ones of now."""
+    if question(point.metric) == question(asked.metric):
+        return ""
+    versions = point.result.added or (point.version,)
+    return f"parameters of {labels.plural('version', len(versions))} {', '.join(map(str, versions))}"
 
 
 def _row(point: Point, unit: Unit) -> dict[str, Any]:

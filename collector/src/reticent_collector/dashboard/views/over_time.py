@@ -17,10 +17,13 @@ from reticent_collector.stores import FEW
 
 MOST_LINES = 8  # as many as there are colours that all eyes can distinguish
 SHOWN_LINES = 4
+MOST_FLAGS = 20  # the latest
 MOST_TIPS = 160  # of one chart: each is on the page twice
 
 
-def over_time(asked: Asked, points: Sequence[Point], by_tag: Mapping[str, Sequence[Point]], unit: Unit) -> Parts:
+def over_time(
+    asked: Asked, points: Sequence[Point], by_tag: Mapping[str, Sequence[Point]], unit: Unit
+) -> Parts:
     """The chart, with flags where something happened."""
     lines = _lines(asked, points, by_tag, unit)
     compared = asked.params.by if by_tag else ""
@@ -78,9 +81,12 @@ def _lines(
 
 
 def _flags(asked: Asked, points: Sequence[Point]) -> list[Flag]:
-    """What readers noted, as far as it happened in what is shown."""
-    del asked, points
-    return []
+    """What happened in what is shown: releases, and notes of readers."""
+    if not points:
+        return []
+    first, last = min(point.start for point in points), max(point.end for point in points)
+    notes = asked.reader.results.notes(asked.plan.name, first, last)
+    return [Flag(note.at, note.text) for note in notes[-MOST_FLAGS:]]
 
 
 def tags_in_order(plan: Plan, segment: str, tags: Collection[str]) -> list[str]:

@@ -40,6 +40,7 @@ from reticent_collector.results import (
 )
 
 ROUNDS = 60  # among which the latest sealed and the open ones are looked for
+MOST_NOTES = 3
 PRECISE_SHARE = 0.1  # a share is known well enough if its ± is no more
 PRECISE_PART = 0.5  # and a mean, if it is no more than this part of it
 
@@ -138,11 +139,19 @@ def _plan(reader: PointReader, plan: Plan, params: Params, now: float) -> dict[s
         "devices": devices.words,
         "is_open": any(info["state"] != "sealed" for info in rounds),
         "notices": notices(plan, now),
+        "notes": _notes(reader, plan, stories),
         "hints": hints(plan, rounds, devices, now),
         "groups": groups,
         "found": sum(map(len, groups.values())),
-        "ended": sorted(reader.ended(plan)),
+        "ended": [metric.name for metric in reader.results.ended(plan.name)],
     }
+
+
+def _notes(reader: PointReader, plan: Plan, stories: Sequence[_Story]) -> list[dict[str, str]]:
+    """The latest events in what is shown, newest first."""
+    starts = [point.start for story in stories for point in story.points]
+    notes = reader.results.notes(plan.name, min(starts)) if starts else []
+    return [{"when": labels.date(note.at), "text": note.text} for note in reversed(notes)][:MOST_NOTES]
 
 
 def _stories(reader: PointReader, plan: Plan, selection: Selection) -> list[_Story]:
@@ -179,9 +188,7 @@ def _story(
 
 
 def may_differ(one: Point, other: Point) -> bool:
-    """Whether a difference of two figures can be clear; of incomplete ones, the rounds that both have may differ."""
-    if one.rounds_missing or other.rounds_missing:
-        return True
+    """Whether a difference of two figures can be clear."""
     pairs = zip(_numbers(one), _numbers(other), strict=False)
     return any(abs(a.value - b.value) > hypot(a.half_width, b.half_width) for a, b in pairs)
 
@@ -211,7 +218,9 @@ def _row(story: _Story, params: Params) -> dict[str, Any]:
         "change": change_shown(story.change, unit),
         "compared": any(not point.provisional and point.start < last.start for point in story.points),
         "trends": trend_shown(story.trends, unit)[:1],
-        "spark": charts.spark(marks, f"{what} of {metric.name} over {len(marks)} {last.every}s, with its interval"),
+        "spark": charts.spark(
+            marks, f"{what} of {metric.name} over {len(marks)} {last.every}s, with its interval"
+        ),
         "shape": _shape(last),
         "help": "" if is_precise(last) else _what_helps(last, unit),
     }

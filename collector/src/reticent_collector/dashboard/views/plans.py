@@ -170,8 +170,12 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
             "presets": params.presets("round"),
             "count": count,
             "ended": [
-                {"name": name, "path": f"/plans/{plan.name}/metrics/{name}", "version": version.version}
-                for name, version in sorted(reader.ended(plan).items())
+                {
+                    "name": metric.name,
+                    "path": f"/plans/{plan.name}/metrics/{metric.name}",
+                    "version": reader.results.metric(plan.name, metric.name)[0].version,
+                }
+                for metric in reader.results.ended(plan.name)
             ],
             "round": labels.duration(plan.round_seconds),
             "grace": labels.duration(plan.grace_seconds),

@@ -115,7 +115,9 @@ def _below(asked: Asked, result: Result) -> Parts:
     unit = _unit(result)
     when = labels.period(result.start, result.end, result.every) + asked.among
     among = "devices with a value" if metric.absent else "devices"
-    title = f"share of {among} at or below each value of {metric.name}, {when}, with a {params.confidence} % band"
+    title = (
+        f"share of {among} at or below each value of {metric.name}, {when}, with a {params.confidence} % band"
+    )
     below = asked.reader.results.with_counts(result).cumulative
     below = replace(below, edges=tuple(edge / unit.size for edge in below.edges))
     quantiles = [below.quantile(level) for level in QUANTILES]

@@ -31,7 +31,7 @@ PRESETS: dict[str, dict[int, str]] = {
 }
 """How much can be shown, by the period of a figure."""
 COUNTS = {count: f"last {count:,}" for count in (14, 30, 60, 120, 200, 500, 1000)}  # of other periods
-USUAL = {"week": 26, "month": 24}  # periods shown by default
+USUAL = {"week": 53, "month": 24}  # periods shown by default
 USUAL_OF_OTHERS = 60
 MOST_VERSION = 2**31
 _DAYS = {"day": 1.0, "week": 7.0, "month": 30.4}

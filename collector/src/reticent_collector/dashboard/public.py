@@ -33,8 +33,8 @@ from reticent_collector.dashboard.views import (
     plan_facts,
     unit_of,
 )
-from reticent_collector.dashboard.views.shares import bars
 from reticent_collector.dashboard.views.plans import claims, not_protected
+from reticent_collector.dashboard.views.shares import bars
 from reticent_collector.estimates import HistogramEstimate
 from reticent_collector.estimates.table import csv_text
 from reticent_collector.figures import Unit

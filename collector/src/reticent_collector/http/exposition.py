@@ -28,7 +28,15 @@ from prometheus_client.exposition import choose_encoder
 from reticent.plan import Metric, Plan
 from reticent_collector.estimates import Estimate, HistogramEstimate
 from reticent_collector.http.health import COMMIT_BOUNDS, Health, KeyTraffic
-from reticent_collector.results import LruCache, Period, Result, Results, Selection, daily_every, usual_against
+from reticent_collector.results import (
+    LruCache,
+    Period,
+    Result,
+    Results,
+    Selection,
+    daily_every,
+    usual_against,
+)
 from reticent_collector.results.rows import tags_asked
 
 MOST_NUMBERS = 1_000  # means and shares of buckets per plan: six series each
@@ -192,7 +200,9 @@ CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limi
 
 
 JOINT = "of its 95 % interval, which holds for all buckets of a histogram at once"
-AT_ONCE = "of its interval; with 95 %, those of all metrics of the plan, or of all tags of a segment, hold at once"
+AT_ONCE = (
+    "of its interval; with 95 %, those of all metrics of the plan, or of all tags of a segment, hold at once"
+)
 FAMILIES = {
     "estimate_value": ("Estimate: a mean in its unit, or the share of devices in a bucket.", NUMBER),
     "estimate_lower": (f"Lower end {JOINT}.", NUMBER),

@@ -161,10 +161,11 @@ def rounds_of(point: Point) -> str:
     """How many rounds of its period a point is made of; nothing for all."""
     if not point.rounds_missing:
         return ""
-    return f"{point.result.rounds:,} of {point.period.possible_rounds:,} {_round_name(point)}s"
+    return f"{point.result.rounds:,} of {point.period.possible_rounds:,} {round_name(point)}s"
 
 
-def _round_name(point: Point) -> str:
+def round_name(point: Point) -> str:
+    """What a round of a plan is called."""
     return "day" if point.period.plan.round_seconds == 86_400 else "round"
 
 

@@ -18,6 +18,7 @@ from reticent_collector.dashboard.views import (
     change_words,
     headline,
     interval,
+    round_name,
     rounds_of,
     trend_shown,
     unit_of,
@@ -48,7 +49,8 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
     parts: list[Parts] = []
     if chosen:
         by_tag = asked.points_by_tag(chosen) if asked.is_mean else {}
-        tagged = _at(by_tag, chosen) if asked.is_mean else asked.tags_at(chosen)
+        compared = _with_tags(by_tag, chosen) if asked.is_mean else chosen
+        tagged = _at(by_tag, compared) if asked.is_mean else asked.tags_at(chosen)
         unit = unit_of([*same, *(point for points_of in by_tag.values() for point in points_of)])
         parts = [
             _figure(asked, chosen, unit),
@@ -56,7 +58,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
             _numbers(asked, same, unit)
             if asked.is_mean
             else shares(asked, chosen, same, tagged, _change(asked, chosen)),
-            _by_tag(asked, chosen, {*by_tag, *tagged}, tagged, unit),
+            _by_tag(asked, compared, {*by_tag, *tagged}, tagged, unit),
         ]
     shown = _choices(asked) | {
         "headline": None,
@@ -151,6 +153,7 @@ def _figure(asked: Asked, chosen: Point, unit: Unit) -> Parts:
         "change": change_shown(_change(asked, chosen), unit),
         "trends": trend_shown(_trends(asked), unit)[:3],
         "trend_method": TREND_METHOD,
+        "at_least_once": _at_least_once(chosen),
     }
     if not isinstance(estimate, Estimate) or not asked.is_mean:
         return shown, {}
@@ -163,6 +166,19 @@ def _figure(asked: Asked, chosen: Point, unit: Unit) -> Parts:
         "top": top,
         "makeup": makeup(estimate, unit),
     }, {}
+
+
+def _at_least_once(chosen: Point) -> str:
+    """What a share of a longer period is not: devices answer each round by itself."""
+    metric = chosen.metric
+    if metric.kind not in ("flag", "choice") or chosen.period.possible_rounds == 1:
+        return ""
+    what = "where it happened" if metric.kind == "flag" else "that chose a label"
+    return (
+        f"This is the share of devices in a typical {round_name(chosen)} of the {chosen.every}. "
+        f"The share of devices {what} at least once in the {chosen.every} cannot be asked of these reports: "
+        f"that needs a plan with rounds of a {chosen.every}."
+    )
 
 
 def _change(asked: Asked, chosen: Point) -> Difference | None:
@@ -207,6 +223,16 @@ def _row(point: Point, unit: Unit) -> dict[str, Any]:
         "state": point.state,
         "part": rounds_of(point),
     }
+
+
+def _with_tags(by_tag: Mapping[str, Sequence[Point]], chosen: Point) -> Point:
+    """A point of the latest sealed period in which tags can be compared, else the chosen one."""
+    latest_first = sorted(
+        (point for points in by_tag.values() for point in points if not point.provisional),
+        key=lambda point: -point.start,
+    )
+    several = (point for point in latest_first if len(_at(by_tag, point)) > 1)
+    return next(several, chosen)
 
 
 def _at(by_tag: Mapping[str, Sequence[Point]], chosen: Point) -> dict[str, Point]:

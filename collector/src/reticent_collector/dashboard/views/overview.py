@@ -216,7 +216,7 @@ def _row(story: _Story, params: Params) -> dict[str, Any]:
     return row | {
         "headline": headline(last, unit),
         "change": change_shown(story.change, unit),
-        "compared": any(not point.provisional and point.start < last.start for point in story.points),
+        "compared": any(point.start < last.start for point in story.points),
         "trends": trend_shown(story.trends, unit)[:1],
         "spark": charts.spark(
             marks, f"{what} of {metric.name} over {len(marks)} {last.every}s, with its interval"

@@ -33,7 +33,7 @@ test-device-js: $(READY)  ## the tests of the JavaScript device
 browser:  # the dashboard is tested in a real Chromium; without one those tests are skipped and say so
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { \
 		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing chromium for the browser tests ..." && \
-		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; } || \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core xvfb >/dev/null; } || \
 		echo "No Chromium here, so the browser tests will be skipped."
 	@command -v node >/dev/null || echo "No Node here, so the tests of the JavaScript device will be skipped."
 

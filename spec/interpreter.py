@@ -93,12 +93,24 @@ class Plan:
 
     def first_of_window(self, number: int) -> int:
         """The first round of the window that a round is in."""
-        first = -(-FIRST_MONDAY // self.length)
+        first = self.round_from(FIRST_MONDAY)
         return first + (number - first) // self.window * self.window
 
     def closes(self, number: int) -> int:
         """When the collector stops taking reports of a round."""
-        return (number + 1) * self.length + self.grace
+        return self.start(number + 1) + self.grace
+
+    def start(self, number: int) -> int:
+        """When a round starts: weeks begin on Monday."""
+        return number * self.length + reference.first_start(self.length)
+
+    def round_at(self, now: float) -> int:
+        """The round that is under way."""
+        return int((now - reference.first_start(self.length)) // self.length)
+
+    def round_from(self, time: int) -> int:
+        """The first round that starts at a time or later."""
+        return self.round_at(time - 1) + 1
 
 
 @cache
@@ -167,7 +179,7 @@ def picked_round(state: State, plan: Plan, first: int) -> int:
 
 
 def _window_number(plan: Plan, first: int) -> int:
-    return (first - -(-FIRST_MONDAY // plan.length)) // plan.window
+    return (first - plan.round_from(FIRST_MONDAY)) // plan.window
 
 
 # State
@@ -286,7 +298,7 @@ def current_round(state: State, now: float) -> int:
     """The round under way."""
     if state.plan is None:
         raise ValueError("no program runs")
-    return int(now // state.plan.length)
+    return state.plan.round_at(now)
 
 
 def plan_for(state: State, number: int) -> Plan | None:
@@ -370,13 +382,13 @@ def hold_windows(state: State, now: float) -> None:
             and not is_paused_in(state, first, current, "rule")
         ):
             loss = Decimal(0) if kept.in_force == "local" else plan.round_loss
-            start, end = first * plan.length, (first + plan.window) * plan.length
+            start, end = plan.start(first), plan.start(first + plan.window)
             kept.windows.append(Window(start, end, loss))
 
 
 def may_hold(state: State, plan: Plan, first: int) -> bool:
     """Whether a window follows the last one held, is whole under one length, and is within the year's budget."""
-    kept, start = state.kept, first * plan.length
+    kept, start = state.kept, plan.start(first)
     before = plan_for(state, first)
     if start < max((window.end for window in kept.windows), default=0):
         return False
@@ -450,7 +462,7 @@ def first_round(state: State, plan: Plan, now: float) -> int:
         first = max(first, newest_first)
         if newest.window != plan.window:
             end = max((window.end for window in state.kept.windows), default=0)
-            first = max(first, -(-end // plan.length))
+            first = max(first, plan.round_from(end))
     return first
 
 
@@ -669,7 +681,7 @@ def is_asked(state: State, number: int, now: float) -> bool:
     if not plan.window:
         return questions(state, plan).keys() <= kept.held.keys()
     first = plan.first_of_window(number)
-    is_open = any(window.start == first * plan.length and window.round is None for window in kept.windows)
+    is_open = any(window.start == plan.start(first) and window.round is None for window in kept.windows)
     return (
         is_open
         and number < current_round(state, now)
@@ -695,7 +707,7 @@ def answer(state: State, number: int) -> Report:
         )
         window_loss = Decimal(0) if is_local else plan.round_loss
         for window in kept.windows:
-            if window.start == first * plan.length:
+            if window.start == plan.start(first):
                 window.round = number
                 window.loss = max(window.loss, window_loss)  # of what was answered, not of what was held
     else:
@@ -1086,11 +1098,14 @@ def next_answer(state: State, now: float) -> int | None:
     ahead = deepcopy(state)
     current = current_round(state, now)
     for number in range(max(kept.enrolled_from, current), current + 3 * YEAR // plan_length(state)):
-        plan, end = plan_for(ahead, number), (number + 1) * plan_length(state)
-        if plan is None or has_expired(plan, end):
+        plan = plan_for(ahead, number)
+        if plan is None:
+            return None
+        end = plan.start(number + 1)
+        if has_expired(plan, end):
             return None
         if plan.window and number == plan.first_of_window(number):
-            note_presence(ahead, number * plan.length)
+            note_presence(ahead, plan.start(number))
         is_free = number > kept.silent_through and not is_paused_in(state, number, number)
         if is_free and is_asked(ahead, number, end):
             return end

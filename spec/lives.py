@@ -97,6 +97,7 @@ PLANS = {
     "sampled-month-28d-2": sampled(
         "saves 1.0, opens 1.0", version=2, window="28d", head='round = "6h"\ngrace = "28d"'
     ),
+    "sampled-weekly": sampled("saves 1.0, opens 1.0", window="28d", head=WEEKLY),
     "sampled-daily-week": sampled("saves 1.0, opens 1.0", head='round = "1d"\ngrace = "7d"'),
     "remembered-2": plan("saves 1.0 0.2, opens 1.0 0.2", version=2),
     "sampled-instead-2": sampled("saves 1.0", version=2),
@@ -344,6 +345,26 @@ life(
     on_day(0, "open", plan="weekly", consent="granted"), on_day(7, "flush"), on_day(8, "close"),
     on_day(27, "open", plan="weekly", consent="granted"), on_day(27.5, "flush"), on_day(34, "close"),
     on_day(65, "open", plan="weekly", consent="granted"), on_day(65.5, "flush"), on_day(70, "flush"),
+)  # fmt: skip
+life(
+    "monday",
+    "Rounds of a week begin on Monday, 00:00 UTC: what is recorded a little before is in another round than after.",
+    on_day(0, "open", plan="weekly", consent="granted"), on_day(2.99, "flush"), on_day(3, "flush"),
+    on_day(9.99, "add", metric="saves", amount=10), on_day(10, "add", metric="saves", amount=0), on_day(10, "flush"),
+    on_day(16.99, "flush"), on_day(17, "flush"),
+)  # fmt: skip
+life(
+    "monday-sampled",
+    "Windows of rounds of a week follow one another from the first Monday of 1970 on.",
+    on_day(0, "open", plan="sampled-weekly", consent="granted", **FREE),
+    *[on_day(day, "flush") for week in range(10) for day in (7 * week + 2.99, 7 * week + 3)],
+)  # fmt: skip
+life(
+    "monday-1970",
+    "A clock that starts in 1970, before the first Monday, and is set right later.",
+    {"at": 60, "do": "open", "plan": "weekly", "consent": "granted"},
+    {"at": 3 * DAY, "do": "add", "metric": "saves", "amount": 10},
+    {"at": 5 * DAY, "do": "flush"}, on_day(0, "flush"), on_day(4, "flush"), on_day(11, "flush"), on_day(18, "flush"),
 )  # fmt: skip
 
 # Windows of sampled answers

@@ -119,6 +119,8 @@ SAMPLED_PLANS = [
     (SAMPLED + '[answers]\nkind = "sampled"\nwindow = "6h"\n', [81652, 81653]),
     (SHORT + '[answers]\nkind = "sampled"\nwindow = "10000m"\n', [0, 81, 82]),
     (SHORT + '[answers]\nkind = "sampled"\nwindow = "10130m"\nmetrics = 1\n', [81, 82]),
+    (SHORT.replace('"10m"', '"7d"') + '[answers]\nkind = "sampled"\nwindow = "28d"\n', [0, 714]),
+    (SHORT.replace('"10m"', '"28d"') + '[answers]\nkind = "sampled"\nwindow = "84d"\n', [238]),
 ]
 """Plans, and the windows (counted from the first) that they are answered in."""
 
@@ -440,6 +442,23 @@ def answer(text: str, secret: bytes, epoch: int, round_number: int, values: dict
     } | ({"asked": bitmap} if count < len(ranks) else {})  # fmt: skip
 
 
+def first_start(length: int) -> int:
+    """When round 0 starts: rounds of whole weeks are counted from the first Monday, all others from 1970."""
+    return 345600 if length % 604800 == 0 else 0
+
+
+def start_of(number: int, length: int) -> int:
+    return number * length + first_start(length)
+
+
+def under_way(time: int, length: int) -> int:
+    """The last round that starts at a time or before."""
+    number = time // length
+    while start_of(number, length) > time:
+        number -= 1
+    return number
+
+
 def seconds(duration: str) -> int:
     return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[duration[-1]]
 
@@ -451,10 +470,10 @@ def sampled_answer(text: str, secret: bytes, epoch: int, window_number: int, val
     length = seconds(toml["plan"]["round"])
     rounds = seconds(toml["answers"]["window"]) // length
     first = 0
-    while first * length < 345600:
+    while start_of(first, length) < 345600:
         first += 1
     first += window_number * rounds
-    start = first * length
+    start = start_of(first, length)
     names = list(toml["metrics"])
     picked = first + rounds * sampled_draws(secret, (plan, start, "", b"", epoch, "round", 0), 1)[0] // WHOLE
     ranks = [
@@ -683,6 +702,12 @@ def write() -> dict[str, Any]:
             {"metric": name, "parameters": digest_input("vectors", name, toml),
              "digest": digest_of(digest_input("vectors", name, toml)).hex()}
             for name in toml["metrics"]
+        ],
+        "rounds": [
+            {"seconds": length, "at": time, "round": number, "start": start_of(number, length)}
+            for length in (600, 86400, 604799, 604800, 777600, 1209600, 2419200)
+            for time in (345600, 604799, 604800, 950399, 950400, 1609459199, 1793577599, 1793577600)
+            for number in [under_way(time, length)]
         ],
         "hash": [
             {"secret": secret.hex(), "plan": fields[0], "metric": fields[1], "digest": fields[2].hex(),

@@ -23,7 +23,7 @@ STREET = {
 LAYERS = {
     "reticent": [
         {"frozen"},
-        {"errors"},
+        {"errors", "times"},
         {"html", "mechanisms"},
         {"privacy"},
         {"plan"},

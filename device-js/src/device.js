@@ -7,6 +7,7 @@ import { backOff, claim, due, LONGEST_SEND, nextDue, settle } from "./outbox.js"
 import { Pending } from "./pending.js";
 import { checkDigests, parsePlan, PlanError } from "./plan.js";
 import { Policy, readEnvironment } from "./policy.js";
+import { roundAt } from "./times.js";
 import { httpTransport } from "./transport.js";
 
 /** @typedef {import("./data.js").Change} Change */
@@ -109,7 +110,7 @@ export class Device {
   /** The number of the round under way; -1 where the clock fails. */
   get currentRound() {
     try {
-      return Math.floor(this.#now() / this.#plan.roundSeconds);
+      return roundAt(this.#now(), this.#plan.roundSeconds);
     } catch {
       return -1;
     }
@@ -148,7 +149,7 @@ export class Device {
   #record(name, given, verb) {
     try {
       if (this.#closed || !this.#timeline.length) return;
-      const round = Math.floor(this.#now() / this.#plan.roundSeconds);
+      const round = roundAt(this.#now(), this.#plan.roundSeconds);
       const held = this.#timeline.find(([first]) => first <= round) ?? this.#timeline[this.#timeline.length - 1];
       const metric = held[1]?.byName.get(name);
       if (!metric) {

@@ -13,6 +13,7 @@ import { compose, lifetimeLoss, lossOfReport, lossOfRound } from "./losses.js";
 import { changed } from "./pending.js";
 import { Plan } from "./plan.js";
 import { YEAR } from "./policy.js";
+import { firstRoundFrom, roundAt, startOf } from "./times.js";
 
 /** @typedef {import("./data.js").Consent} Consent */
 /** @typedef {import("./data.js").Costs} Costs */
@@ -60,7 +61,7 @@ export class Engine {
   /** @param {number} now unix seconds */
   moveTo(now) {
     this.now = now;
-    this.current = Math.floor(now / this.setting.plan.roundSeconds);
+    this.current = roundAt(now, this.setting.plan.roundSeconds);
     return this;
   }
 
@@ -196,7 +197,7 @@ export class Engine {
     const { plan } = this.setting;
     const next = this.current + 1;
     if (!newest || (!newest.window && !plan.window)) return next;
-    const free = newest.window === plan.window ? 0 : Math.ceil(this.#freeFrom / plan.roundSeconds);
+    const free = newest.window === plan.window ? 0 : firstRoundFrom(this.#freeFrom, plan.roundSeconds);
     return Math.max(next, newest.fromRound, free);
   }
 
@@ -442,7 +443,7 @@ export class Engine {
     const { data } = this;
     const { plan, body, bits, asked, visited } = this.answerOf(round);
     const window = plan.windowOf(round);
-    const end = (round + 1) * plan.roundSeconds;
+    const end = startOf(round + 1, plan.roundSeconds);
     const spread = Math.floor((Math.min(plan.roundSeconds, plan.graceSeconds) * 3) / 4);
     const isLocal = data.inForce !== "granted";
     /** @type {Kept} */
@@ -566,7 +567,7 @@ export class Engine {
  */
 export function afterDamage({ plan, now }, { epoch, ...limits }) {
   const data = emptyData();
-  const beganIn = Math.floor(now / plan.roundSeconds);
+  const beganIn = roundAt(now, plan.roundSeconds);
   data.epoch = epoch + 1;
   data.choice = { said: "unset", costs: costsOf(plan), epoch: data.epoch };
   data.told = true;
@@ -591,7 +592,7 @@ export const isExpired = (plan, now) =>
   plan.expires !== null && 1000 * now >= Date.parse(plan.expires);
 
 /** The first round that collectors still take reports of. @param {Plan} plan @param {number} now */
-const firstOpen = ({ graceSeconds, roundSeconds }, now) => Math.floor((now - graceSeconds) / roundSeconds);
+const firstOpen = ({ graceSeconds, roundSeconds }, now) => roundAt(now - graceSeconds, roundSeconds);
 
 /** The plan of a version; null when it is not kept any more. @param {HeldPlan} held */
 function planOf({ fingerprint, table }) {

@@ -5,6 +5,7 @@ import { Engine, isExpired } from "./engine.js";
 import { emptyTable } from "./data.js";
 import { compose, lossOfRound } from "./losses.js";
 import { YEAR } from "./policy.js";
+import { startOf } from "./times.js";
 
 /** @typedef {import("./plan.js").Metric} Metric */
 /** @typedef {import("./plan.js").Plan} Plan */
@@ -79,7 +80,7 @@ export function previewOf(engine) {
   const { current, data, setting } = engine;
   const waiting = data.reports.find(({ state }) => state === "waiting");
   if (waiting) return described(waiting, engine, "This is waiting to be sent.");
-  const end = (current + 1) * setting.plan.roundSeconds;
+  const end = startOf(current + 1, setting.plan.roundSeconds);
   const ahead = engine.active ? new Engine(data, setting, engine).moveTo(end) : null;
   if (!ahead?.isDue(current) || !ahead.isAsked(current)) return null;
   const { plan, ...made } = ahead.answerOf(current);
@@ -123,7 +124,7 @@ export class Receipt {
   constructor(engine) {
     const data = engine?.data;
     const seconds = data?.roundSeconds ?? 0;
-    const date = (/** @type {number} */ round) => new Date(round * seconds * 1000).toISOString();
+    const date = (/** @type {number} */ round) => new Date(startOf(round, seconds) * 1000).toISOString();
     this.plan = data?.plan ?? "";
     this.owner = plain(engine?.setting.plan.owner ?? "");
     this.problem = engine ? "" : "The state could not be read.";
@@ -279,9 +280,9 @@ function nextAnswer(engine) {
   const first = Math.max(data.enrolledFrom, current);
   for (let round = first; round < current + Math.floor((3 * YEAR) / roundSeconds); round++) {
     const plan = engine.planFor(round);
-    const end = (round + 1) * roundSeconds;
+    const end = startOf(round + 1, roundSeconds);
     if (!plan || isExpired(plan, end)) return null;
-    if (plan.windowOf(round)?.first === round) ahead.moveTo(round * roundSeconds).notePresence();
+    if (plan.windowOf(round)?.first === round) ahead.moveTo(startOf(round, roundSeconds)).notePresence();
     const isFree = round > data.silentThrough && !engine.isPausedIn(round, round);
     if (isFree && ahead.moveTo(end).isAsked(round)) return end;
   }

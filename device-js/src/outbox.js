@@ -1,5 +1,7 @@
 // Reports on their way: which are due, who sends them, and what came of it.
 
+import { startOf } from "./times.js";
+
 /** @typedef {import("./data.js").Kept} Kept */
 /** @typedef {import("./engine.js").Engine} Engine */
 /** @typedef {import("./transport.js").Outcome} Outcome */
@@ -66,7 +68,7 @@ export function settle(engine, sent, outcome, wait) {
 export function nextDue(engine) {
   const waiting = engine.sends ? engine.data.reports.filter(({ state }) => state === "waiting") : [];
   return Math.min(
-    (engine.current + 1) * engine.setting.plan.roundSeconds,
+    startOf(engine.current + 1, engine.setting.plan.roundSeconds),
     ...waiting.map(({ nextTry }) => nextTry),
   );
 }

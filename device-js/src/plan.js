@@ -8,6 +8,7 @@ import { asciiJson, fromHex, sha256, toHex } from "./bytes.js";
 import { WHOLE } from "./draws.js";
 import { Fraction } from "./fraction.js";
 import { DBitFlip, HadamardBit, OneBitMean } from "./mechanisms.js";
+import { FIRST_MONDAY, firstRoundFrom, startOf } from "./times.js";
 
 /** @typedef {{ start: number, first: number, rounds: number }} Window `start` in unix seconds */
 /** @typedef {{ name: string, metrics: string[], maxTotal: Fraction }} Group */
@@ -15,7 +16,6 @@ import { DBitFlip, HadamardBit, OneBitMean } from "./mechanisms.js";
 
 const NAME = /^[a-z][a-z0-9_-]{0,63}$/;
 const TAG = /^[A-Za-z0-9][A-Za-z0-9_.+ -]{0,31}$/;
-const FIRST_MONDAY = 345_600;
 
 /** A plan that cannot be answered, and why. */
 export class PlanError extends Error {
@@ -339,10 +339,10 @@ export class Plan {
    * @param {number} round @returns {Window | null}
    */
   windowOf(round) {
-    const origin = Math.ceil(FIRST_MONDAY / this.roundSeconds);
+    const origin = firstRoundFrom(FIRST_MONDAY, this.roundSeconds);
     if (!this.sampled || round < origin) return null;
     const first = round - ((round - origin) % this.window);
-    return { start: first * this.roundSeconds, first, rounds: this.window };
+    return { start: startOf(first, this.roundSeconds), first, rounds: this.window };
   }
 }
 

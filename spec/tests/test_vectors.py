@@ -12,11 +12,13 @@ from spec import reference
 
 from reticent.device import Policy, answer
 from reticent.device.prf import SecretDraws, encode
+from reticent.frozen import replace
 from reticent.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse
 from reticent.mechanisms.d_bit_flip import bucket_window
 from reticent.plan import Plan, Window
 from reticent.reports import from_json, from_packed, to_json, to_packed
 from reticent.testing import sandbox
+from reticent.times import first_round_from
 
 SPEC = Path(__file__).parents[1]
 VECTORS: dict[str, Any] = json.loads((SPEC / "answers.json").read_text())
@@ -47,6 +49,18 @@ def test_rounding() -> None:
         top = Fraction(vector["grid"][-1])
         value = min(Fraction(vector["value"]), top)
         assert Grid(vector["grid"]).cell(value, int(vector["alpha"])) == vector["cell"], vector
+
+
+@pytest.mark.parametrize(
+    "vector", VECTORS["rounds"], ids=lambda vector: f"{vector['seconds']}-{vector['at']}"
+)
+def test_rounds_and_when_they_start(vector: dict[str, int]) -> None:
+    plan = replace(PLAN, round_seconds=vector["seconds"])
+    assert plan.round_at(vector["at"]) == vector["round"]
+    span = plan.round(vector["round"])
+    assert (span.start, span.end) == (vector["start"], vector["start"] + vector["seconds"])
+    later = [first_round_from(span.start + seconds, plan.round_seconds) for seconds in (0, 1)]
+    assert later == [vector["round"], vector["round"] + 1]
 
 
 def test_windows() -> None:
@@ -203,7 +217,7 @@ def test_a_device_is_asked_the_same_metrics_in_every_version() -> None:
 def test_the_sampled_vectors_differ_in_what_they_should() -> None:
     """Picks, metrics and cohorts move from window to window; windows of one and of 1,000 rounds are there."""
     plans = [Plan.from_toml(vectors["plan"]) for vectors in VECTORS["sampled"]]
-    assert {plan.answers.window for plan in plans} == {1, 28, 1000, 1013}
+    assert {plan.answers.window for plan in plans} == {1, 3, 4, 28, 1000, 1013}
     assert {plan.asked_bytes for plan in plans} == {0, 1}
     one = [report for device in VECTORS["sampled"][0]["devices"] for report in device["reports"]]
     for key in ("asked", "cohort", "id", "delay"):

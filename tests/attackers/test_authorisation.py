@@ -22,6 +22,10 @@ MATRIX = {
     ("GET", "/v1/plans/{name}"): (READERS, 200),
     ("GET", "/v1/estimates"): (READERS, 200),
     ("GET", "/v1/changes"): (READERS, 200),
+    ("GET", "/v1/differences"): (READERS, 200),
+    ("GET", "/v1/trends"): (READERS, 200),
+    ("GET", "/v1/notes"): (READERS, 200),
+    ("POST", "/v1/notes"): (frozenset({"admin"}), 201),
     ("GET", "/v1/rounds"): (READERS, 200),
     ("GET", "/metrics"): (READERS, 200),
     ("GET", "/openapi.json"): (READERS, 200),
@@ -49,7 +53,8 @@ def fill(path: str) -> str:
     asset = next(iter(assets()))
     place = path.replace("{plan}", "app-usage").replace("{metric}", "minutes")
     place = place.replace("{name}", asset if path.startswith("/static") else "app-usage")
-    return f"{place}?plan=app-usage" if path in ("/v1/estimates", "/v1/changes") else place
+    of_a_plan = ("/v1/estimates", "/v1/changes", "/v1/differences", "/v1/trends")
+    return f"{place}?plan=app-usage" if path in of_a_plan else place
 
 
 def credential(target: Any, transport: str, kind: str) -> dict[str, str]:
@@ -67,6 +72,8 @@ def body_for(target: Any, tools: Any, method: str, path: str) -> tuple[bytes | N
     if path == "/login":
         form = urlencode({"key": target.texts["reader"]}).encode()
         return form, {"Content-Type": "application/x-www-form-urlencoded"}
+    if path == "/v1/notes":
+        return b'{"text": "2.3 released"}', {"Content-Type": "application/json"}
     plan = target.service.plans[0]
     report = tools.make_reports(plan, target.service.now(plan), 1, "matrix")[0]
     return to_json(report), {"Content-Type": "application/json"}
@@ -75,6 +82,8 @@ def body_for(target: Any, tools: Any, method: str, path: str) -> tuple[bytes | N
 def expected(method: str, path: str, kind: str, transport: str) -> int:
     if (method, path, transport) == ("POST", "/v1/reports", "cookie"):
         return 401  # reports come with a key in its header: a session, an admin's too, is nothing here
+    if (method, path, transport) == ("POST", "/v1/notes", "cookie") and kind in READERS:
+        return 401  # notes too come with a key in its header
     allowed = MATRIX.get(("GET" if method == "HEAD" else method, path))
     if allowed is None:
         public = path == "/v1/reports" or any(

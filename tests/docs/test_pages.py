@@ -14,7 +14,7 @@ from pagetest.page import Block, PageError, read_page
 from pagetest.running import run_page
 
 ROOT = Path(__file__).parents[2]
-PLACES = ("README.md", "docs/tutorial*.md", "docs/how-to/*.md", "spec/README.md")
+PLACES = ("README.md", "docs/tutorial*.md", "docs/start/*.md", "docs/how-to/*.md", "spec/README.md")
 SHOWN = [page for place in PLACES for page in sorted(ROOT.glob(place))]
 
 

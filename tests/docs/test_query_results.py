@@ -149,10 +149,10 @@ def test_all_queries_are_run() -> None:
         ("changed", "value = value", []),
         (
             "changed",
-            "lower = upper + 9000, upper = upper + 9999",
+            "uncut_lower = uncut_upper + 9000, uncut_upper = uncut_upper + 9999",
             [("app-usage", "browser_seconds", "", 1), ("app-usage", "editor_seconds", "", 1)],
         ),
-        ("changed", "version = 2, lower = 90000, upper = 99999", []),
+        ("changed", "unit = 'day', uncut_lower = 90000, uncut_upper = 99999", []),
         ("few-reports", "value = value", []),
         ("few-reports", "reports = reports * 0.4", [("app-usage", 1)]),
         ("few-reports", "reports = reports * 0.6", []),
@@ -161,12 +161,17 @@ def test_all_queries_are_run() -> None:
 def test_the_sql_alerts_for_grafana_fire_when_they_should_and_only_then(
     database: psycopg.Connection[Any], uid: str, newest_day: str, alerts: list[tuple[Any, ...]]
 ) -> None:
-    """A change of version is not a change of the figure."""
+    """Against four weeks before; what has another unit is another figure."""
     groups = yaml.safe_load((ROOT / "examples/grafana/alerts-sql.yaml").read_text())["groups"]
     (rule,) = [
         rule for group in groups for rule in group["rules"] if rule["uid"] == f"reticent-results-{uid}"
     ]
     with database.transaction(force_rollback=True):
+        database.execute(  # the first day, a week before the newest one, becomes that of four weeks before
+            "UPDATE reticent.results SET start_time = start_time - interval '21 days', round = round - 84,"
+            " last_round = last_round - 84 WHERE every = 'day'"
+            " AND start_time = (SELECT min(start_time) FROM reticent.daily)"
+        )
         changed = database.execute(
             f"UPDATE reticent.results SET {newest_day} "  # noqa: S608
             "WHERE every = 'day' AND start_time = (SELECT max(start_time) FROM reticent.daily) "

@@ -28,7 +28,9 @@ PYTHON = (REFERENCE / "python.md").read_text()
 WITH_SESSIONS = [
     page
     for page in sorted((ROOT / "docs").rglob("*.md"))
-    if page.parent.name != "how-to" and not page.name.startswith("tutorial") and ">>> " in page.read_text()
+    if page.parent.name not in ("how-to", "start")
+    and not page.name.startswith("tutorial")
+    and ">>> " in page.read_text()
 ]
 
 

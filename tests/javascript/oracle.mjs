@@ -10,6 +10,7 @@ import { epsilon, lifetimeLoss, ln, lossByWidth, lossOfReport, lossOfRound } fro
 import { OneBitMean } from "../../device-js/src/mechanisms.js";
 import { readPlan } from "../../device-js/src/plan.js";
 import { Policy } from "../../device-js/src/policy.js";
+import { firstRoundFrom, roundAt, startOf } from "../../device-js/src/times.js";
 import { outcomeOf } from "../../device-js/src/transport.js";
 import { world } from "../../device-js/tests/harness.mjs";
 
@@ -29,6 +30,11 @@ const doing = {
     return new OneBitMean(1n << 60n, points).classOf(Fraction.parse(value), BigInt(alpha));
   },
   window: async ({ plan, metric, cohort }) => (await planOf(plan)).byName.get(metric).mechanism.window(cohort),
+  round: ({ seconds, at }) => {
+    const round = roundAt(at, seconds);
+    const start = startOf(round, seconds);
+    return [round, start, firstRoundFrom(start, seconds), firstRoundFrom(start + 1, seconds)];
+  },
   async report({ plan: text, secret, epoch, round, values, segment }) {
     const plan = await planOf(text);
     const window = plan.windowOf(round);

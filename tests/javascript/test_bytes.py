@@ -42,7 +42,11 @@ def test_every_step_is_that_of_the_vectors(ask: Ask) -> None:
         )
         for each in VECTORS["windows"]
     ]
-    assert len(expected) > 130
+    expected += [
+        ("round", each, [each["round"], each["start"], each["round"], each["round"] + 1])
+        for each in VECTORS["rounds"]
+    ]
+    assert len(expected) > 190
     assert ask([(what, about) for what, about, _ in expected]) == [answer for _, _, answer in expected]
 
 

@@ -51,7 +51,7 @@ def test_keys_are_shown_once_and_kept_as_a_hash(url: str) -> None:
     made = json.loads(
         run("keys", "create", "--store", url, "--role", "ingest", "--label", "fleet", "--json").stdout
     )
-    assert set(made) == {"key", "id", "role"}
+    assert set(made) == {"key", "id", "role", "plans"}
     (listed,) = json.loads(run("keys", "list", "--store", url, "--json").stdout)["keys"]
     assert (listed["id"], listed["role"], listed["label"]) == (made["id"], "ingest", "fleet")
     assert made["key"] not in run("keys", "list", "--store", url).output
@@ -102,7 +102,9 @@ def test_a_damaged_round_keeps_no_other_from_its_seal(url: str) -> None:
 
 
 def test_estimates_are_those_of_the_reports(url: str) -> None:
-    result = run("estimate", "--store", url, "--metric", "editor_seconds", "--by", "os", "--json")
+    result = run(
+        "estimate", "--store", url, "--metric", "editor_seconds", "--by", "os", "--every", "round", "--json"
+    )
     found = json.loads(result.stdout)["estimates"]
     assert [(each["round"], each["segment"]) for each in found] == [
         (number, {"os": tag}) for number in (900_000, 100) for tag in ("macos", "linux")

@@ -234,11 +234,14 @@ def test_metrics_can_be_parsed_in_both_forms(sent: tuple[Any, list[Report]]) -> 
         assert values["reticent_commit_duration_seconds_sum",] > 0
 
 
-def test_figures_are_of_days_unless_asked_for_by_another_period(sent: tuple[Any, list[Report]]) -> None:
+def test_figures_are_of_weeks_unless_asked_for_by_another_period(sent: tuple[Any, list[Report]]) -> None:
     service, _ = sent
     path = "/v1/estimates?plan=app-usage&metric=minutes"
     rounds = service.get(f"{path}&every=round").json["estimates"]
     assert all(row["last_round"] == row["round"] for row in rounds)
+    (week, *_) = service.get(path).json["estimates"]
+    assert (week["every"], week["rounds"] + week["rounds_missing"]) == ("week", 7 * 24)
+    path += "&every=day"
     days = service.get(path).json["estimates"]
     assert {(row["every"], row["start_time"][10:], row["end_time"][10:]) for row in days} == {
         ("day", "T00:00:00Z", "T00:00:00Z")

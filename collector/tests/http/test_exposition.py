@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -81,7 +82,7 @@ def by_label(name: str, store: Store, plan: Plan) -> Samples:
     expected: Samples = {}
     results = Results(store)
     for by in (None, "os"):
-        for result in results.estimates(Selection(plan.name, last=1, by=by)):
+        for result in results.estimates(Selection(plan.name, last=1, by=by, every="day")):
             tag = ("os", result.segment["os"]) if by else ("", "")
             mean = isinstance(result.estimate, Estimate)
             for place, number in enumerate((result.estimate,) if mean else result.estimate.buckets):  # type: ignore[union-attr]
@@ -108,23 +109,24 @@ def test_figures_are_those_of_the_newest_sealed_period_with_edges_and_segments(
     assert [*end.values()] == [plan.round(101).end]
 
 
-def test_a_change_is_the_difference_of_adjacent_periods(store: Store) -> None:
+def test_a_change_is_against_four_weeks_before_and_holds_at_once_for_all_metrics(store: Store) -> None:
     plan = Plan.from_toml(PLAN)
-    fill(store, plan, {100: 300, 101: 400})
-    newest, before = Results(store).estimates(Selection(plan.name, "hours"))
-    expected = difference(newest.metric, newest.by_round, before.by_round)  # type: ignore[arg-type]
+    fill(store, plan, {101 - 28: 300, 100: 300, 101: 400})
+    newest, _, before = Results(store).estimates(Selection(plan.name, "hours", every="day"))
+    at_once = 1 - 0.05 / len(plan.metrics)
+    expected = difference(newest.metric, newest.by_round, before.by_round, at_once)  # type: ignore[arg-type]
     assert isinstance(expected, Estimate)
     for part in ("value", "lower", "upper"):
         found = samples(store, f"change_{part}")
         assert found["hours", "", "", "", "", "", ""] == pytest.approx(getattr(expected, part))
         assert set(found) == set(samples(store, "estimate_value"))
     fill(store, plan, {103: 400})
-    assert samples(store, "change_value") == {}  # round 102 is missing
+    assert samples(store, "change_value") == {}  # round 103 - 28 is missing
     newer = Plan.from_toml(PLAN.replace("version = 1", "version = 2"))
-    fill(store, newer, {104: 400})
+    fill(store, newer, {101 + 28: 400})
     assert set(samples(store, "change_value")) == set(samples(store, "estimate_value"))
     other = Plan.from_toml(PLAN.replace("version = 1", "version = 3").replace("epsilon = ", "epsilon = 1"))
-    fill(store, other, {105: 400})
+    fill(store, other, {103 + 28: 400})
     assert samples(store, "change_value") == {}  # all parameters changed
 
 
@@ -168,10 +170,12 @@ def test_the_number_of_series_is_bounded_by_the_plan_alone(
 def test_a_day_of_several_rounds_is_pooled_and_compared_as_results_do(store: Store) -> None:
     """Rounds of six hours: `/metrics` says of the newest sealed day what `Results` says of it."""
     plan = Plan.from_toml(PLAN.replace('round = "1d"', 'round = "6h"'))
-    fill(store, plan, dict.fromkeys(range(400, 408), 200))
+    fill(store, plan, dict.fromkeys([*range(404 - 28 * 4, 408 - 28 * 4), *range(404, 408)], 200))
     results = Results(store)
-    (day,) = results.estimates(Selection(plan.name, "hours", last=1))
-    (change,) = results.changes(Selection(plan.name, "hours", last=1))
+    selection = Selection(plan.name, "hours", last=1, every="day")
+    (day,) = results.estimates(selection)
+    strict = replace(selection, against="4-weeks", confidence=1 - 0.05 / len(plan.metrics))
+    (change,) = results.changes(strict)
     assert (day.period.every, len(day.period.rounds)) == ("day", 4)
     for part in ("value", "lower", "upper"):
         where = ("hours", "", "", "", "", "", "")

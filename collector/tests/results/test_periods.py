@@ -105,8 +105,8 @@ class World:
             self.store.seal(key)
         return number
 
-    def figures(self, metric: str = "used", **asked: Any) -> list[Result]:
-        return self.results.estimates(Selection("app", metric, **asked))
+    def figures(self, metric: str = "used", every: str = "day", **asked: Any) -> list[Result]:
+        return self.results.estimates(Selection("app", metric, every=every, **asked))
 
 
 @pytest.fixture
@@ -130,14 +130,19 @@ def date(seconds: int) -> str:
         ("month", "2024-02-29T00:00", "2024-02-01", "2024-03-01"),
     ],
 )
-@pytest.mark.parametrize("round_length", ["6h", "5h", "1d"])
+@pytest.mark.parametrize("round_length", ["6h", "5h", "1d", "7d"])
 @pytest.mark.usefixtures("time_zone")
 def test_a_period_is_the_calendars_and_has_the_rounds_that_start_in_it(
     every: Any, at: str, start: str, end: str, round_length: str
 ) -> None:
     plan = plan_with(('round = "6h"', f'round = "{round_length}"'))
-    number = plan.round_at(unix_seconds("", start if round_length == "5h" else at))
-    if round_length == "5h":  # this round began the day before: the next one is the first of the period
+    if every == "day" and round_length == "7d":
+        return  # there is no such period
+    number = plan.round_at(unix_seconds("", start if round_length in ("5h", "7d") else at))
+    if round_length in (
+        "5h",
+        "7d",
+    ):  # this round may have begun before: the next one is the first of the period
         number += plan.round(number).start < unix_seconds("", start)
     span = span_of(plan, number, every)
     assert (date(span.start), date(span.end)) == (start, end)
@@ -153,11 +158,11 @@ def test_a_period_is_the_calendars_and_has_the_rounds_that_start_in_it(
 @pytest.mark.parametrize(
     ("changes", "usual", "refused"),
     [
-        ((), "day", ["window", "year"]),
+        ((), "week", ["window", "year"]),
         ((('round = "6h"', 'round = "7d"'),), "round", ["day", "window"]),
         ((('round = "6h"', 'round = "30s"'),), "round", ["window"]),
         (sampled("7d"), "window", []),
-        (sampled("1d"), "day", []),
+        (sampled("1d"), "week", []),
     ],
 )
 def test_the_usual_period_of_a_plan_and_those_it_does_not_have(
@@ -168,7 +173,7 @@ def test_the_usual_period_of_a_plan_and_those_it_does_not_have(
     store = open_store("memory:")
     world = World(store, plan)
     world.answer(MONDAY, 30, 10)
-    assert [result.every for result in world.figures()] == [usual]
+    assert [result.every for result in world.results.estimates(Selection("app", "used"))] == [usual]
     for every in refused:
         with pytest.raises(ParameterError, match="every"):
             world.results.estimates(Selection("app", every=every))
@@ -206,7 +211,7 @@ def test_counts_of_sampled_answers_are_added_up_and_the_interval_knows_their_win
     assert (later.estimate.rule, earlier.estimate.rule) == ("convex-order", "clopper-pearson")  # type: ignore[union-attr]
     assert later.estimate == average(plan.by_name["used"], later.by_round, plan=plan)
     assert later.estimate.half_width > estimate(plan.by_name["used"], later.counts).half_width  # type: ignore[union-attr]
-    assert [len(week.by_round) for week in world.figures()] == [2, 2]
+    assert [len(week.by_round) for week in world.figures(every="window")] == [2, 2]
     store.close()
 
 
@@ -240,7 +245,7 @@ def test_rounds_outside_of_a_range_are_not_read(world: World, monkeypatch: pytes
     world.figures(since=MONDAY + DAY, until=MONDAY + 2 * DAY)
     assert sorted(read) == numbers[4:8]
     world.figures()
-    world.results.changes(Selection("app", "used"))
+    world.results.changes(Selection("app", "used", every="day"))
     assert sorted(read) == numbers  # each once
 
 
@@ -283,12 +288,12 @@ def test_a_tag_has_the_rounds_in_which_it_has_enough_reports(world: World) -> No
 def test_a_day_on_which_no_round_has_enough_is_withheld(world: World) -> None:
     for hours in (0, 6):
         world.answer(MONDAY + hours * 3600, 19, 10)
-    answer = world.results.estimates(Selection("app", "used"))
+    answer = world.results.estimates(Selection("app", "used", every="day"))
     assert list(answer) == []
     (withheld,) = answer.withheld
     assert withheld.to_dict()["reports"] is None
     assert withheld.reason == "no round has 20 reports"
-    assert [period.reports for period in world.results.periods(Selection("app"))] == [0]
+    assert [period.reports for period in world.results.periods(Selection("app", every="day"))] == [0]
 
 
 def test_counts_of_versions_are_added_in_every_round_and_change(world: World) -> None:
@@ -302,7 +307,7 @@ def test_counts_of_versions_are_added_in_every_round_and_change(world: World) ->
     assert tuesday.rounds_missing == monday.rounds_missing == 3
     metric = world.plan.by_name["used"]
     assert tuesday.estimate == estimate(metric, MeanCounts(100, 50))
-    (change,) = world.results.changes(Selection("app", "used"))
+    (change,) = world.results.changes(Selection("app", "used", every="day"))
     assert change.estimate == difference(metric, [MeanCounts(100, 50)], [MeanCounts(40, 30)])
     (apart,) = world.figures(version=2)
     assert apart.estimate == estimate(metric, MeanCounts(60, 20))
@@ -322,7 +327,7 @@ def test_a_change_of_parameters_is_a_break(world: World, changed: tuple[str, str
     world.answer(MONDAY + DAY, 60, 20, plan=newer)
     figures = [(date(one.start), one.versions, one.estimate.reports) for one in world.figures()]
     assert figures == [("2026-11-03", "2", 60), ("2026-11-03", "1", 40), ("2026-11-02", "1", 40)]
-    changes = world.results.changes(Selection("app", "used"))
+    changes = world.results.changes(Selection("app", "used", every="day"))
     assert [(change.figure.versions, change.baseline.versions) for change in changes] == [("1", "1")]
 
 
@@ -354,7 +359,7 @@ def test_a_break_is_labelled_by_the_command(tmp_path: Path) -> None:
     world.answer(MONDAY + DAY, 40, 30)
     world.answer(MONDAY + DAY, 60, 20, plan=newer)
     store.close()
-    asked = ["estimate", "--store", url, "--metric", "used"]
+    asked = ["estimate", "--store", url, "--metric", "used", "--every", "day"]
     lines = CliRunner().invoke(command, asked, env={"COLUMNS": "250"}).output.splitlines()
     tuesday = [line for line in lines if "2026-11-03" in line]
     monday = [line for line in lines if "2026-11-02" in line]
@@ -474,7 +479,7 @@ def test_as_many_reports_as_a_figure_needs_are_enough(world: World) -> None:
 def test_a_tag_that_is_not_asked_for_is_not_called_rare(world: World) -> None:
     world.answer(MONDAY, 30, 10)
     world.answer(MONDAY, 30, 10, os="macos")
-    both = world.results.estimates(Selection("app", "used", segment={"os": "linux"}, by="os"))
+    both = world.results.estimates(Selection("app", "used", segment={"os": "linux"}, by="os", every="day"))
     assert ([one.segment for one in both], both.withheld) == ([{"os": "linux"}], [])
 
 
@@ -487,7 +492,7 @@ def test_a_change_compares_rounds_at_the_same_places() -> None:
     for hours, ones in ((0, 600), (12, 700), (18, 50)):
         world.answer(MONDAY + DAY + hours * 3600, 1000, ones)
     world.answer(MONDAY + DAY + 6 * 3600, 1000, 0, seal=False)
-    (change,) = world.results.changes(Selection("app", "used"))
+    (change,) = world.results.changes(Selection("app", "used", every="day"))
     later, earlier = ([MeanCounts(1000, ones) for ones in pair] for pair in ((600, 700), (100, 300)))
     metric = world.plan.by_name["used"]
     assert change.estimate == difference(metric, later, earlier)
@@ -505,7 +510,7 @@ def test_no_period_tells_how_many_reports_a_round_has_that_has_too_few(world: Wo
     for day in (0, 1):
         world.answer(MONDAY + day * DAY, 30, 10)
         world.answer(MONDAY + day * DAY + 6 * 3600, 19, 10)
-    (change,) = world.results.changes(Selection("app", "used"))
+    (change,) = world.results.changes(Selection("app", "used", every="day"))
     for figure in (*world.figures(), change.figure, change.baseline):
         assert [info.reports for info in figure.period.rounds] == [0, 30]
 
@@ -514,7 +519,7 @@ def test_there_is_no_change_after_a_day_without_reports(world: World) -> None:
     world.answer(MONDAY, 30, 10)
     world.answer(MONDAY + 2 * DAY, 30, 10)
     world.answer(MONDAY + 3 * DAY + 6 * 3600, 30, 10)  # the day before has reports, but not on this round
-    assert world.results.changes(Selection("app")) == []
+    assert world.results.changes(Selection("app", every="day")) == []
 
 
 def test_the_words_of_a_change(world: World) -> None:
@@ -522,7 +527,7 @@ def test_the_words_of_a_change(world: World) -> None:
     for day, ones in enumerate((300, 500, 550, 551)):
         for hours in (0, 6, 12, 18):
             world.answer(MONDAY + day * DAY + hours * 3600, 1000, ones)
-    least, small, large = world.results.changes(Selection("app", "used"))
+    least, small, large = world.results.changes(Selection("app", "used", every="day"))
     assert least.words.startswith("0 ± "), "what is rounded to 0 goes neither up nor down"
     contrast = np.tanh(1) * 0.8
     for change, rise, sentence in ((small, 0.05, "no clear change"), (large, 0.2, "clear change")):
@@ -531,14 +536,14 @@ def test_the_words_of_a_change(world: World) -> None:
         assert number.value == pytest.approx(100 * rise / contrast)
         assert change.clear == (sentence == "clear change") == (number.lower > 0)
         assert change.words == f"↑ {number.value:.0f} ± {number.half_width:.0f} seconds: {sentence}"
-    assert world.results.changes(Selection("app", "used", last=1)) == [least]
-    assert world.results.changes(Selection("app", "used", until=MONDAY + 2 * DAY)) == [large]
+    assert world.results.changes(Selection("app", "used", last=1, every="day")) == [least]
+    assert world.results.changes(Selection("app", "used", until=MONDAY + 2 * DAY, every="day")) == [large]
 
 
 def test_the_change_of_a_choice_is_clear_where_any_bucket_is(world: World) -> None:
     world.answer(MONDAY, 3000, 0)
     world.answer(MONDAY + DAY, 3000, 0)
-    (change,) = world.results.changes(Selection("app", "theme"))
+    (change,) = world.results.changes(Selection("app", "theme", every="day"))
     assert isinstance(change.estimate, HistogramEstimate)
     assert isinstance(change.figure.counts, HistogramCounts)
     assert (change.clear, change.words) == (
@@ -581,8 +586,8 @@ def test_an_answer_is_made_of_so_many_rounds_at_most(world: World, monkeypatch: 
     monkeypatch.setattr("reticent_collector.results.reader.MOST_ROUNDS_READ", 7)
     for read in (world.results.estimates, world.results.changes):
         with pytest.raises(ParameterError, match="at most 1 periods"):
-            read(Selection("app", most=1000))
-        read(Selection("app", last=1, most=1000))
+            read(Selection("app", most=1000, every="day"))
+        read(Selection("app", last=1, most=1000, every="day"))
     assert len(world.figures(every="week", most=1000)) == 1
 
 
@@ -600,17 +605,17 @@ def test_the_commands_show_days_with_their_changes_and_pick_dates(tmp_path: Path
         assert outcome.exit_code == code, outcome.output
         return outcome.output
 
-    shown = json.loads(run("estimate", "--metric", "used", "--json"))
+    shown = json.loads(run("estimate", "--metric", "used", "--every", "day", "--json"))
     assert [(row["every"], row["start_time"][:10]) for row in shown["estimates"]] == [
         ("day", "2026-11-04"),
         ("day", "2026-11-03"),
         ("day", "2026-11-02"),
     ]
     assert [change["clear"] for change in shown["changes"]] == [True, True]
-    assert shown["changes"][0]["words"] in run("estimate", "--metric", "used")
+    assert shown["changes"][0]["words"] in run("estimate", "--metric", "used", "--every", "day")
     week = json.loads(run("estimate", "--every", "week", "--json"))["estimates"]
     assert {(row["rounds"], row["rounds_missing"]) for row in week} == {(12, 16)}
-    dated = ["--since", "2026-11-03", "--until", "2026-11-04T00:00Z", "--metric", "used"]
+    dated = ["--since", "2026-11-03", "--until", "2026-11-04T00:00Z", "--metric", "used", "--every", "day"]
     (only,) = json.loads(run("estimate", *dated, "--json"))["estimates"]
     assert only["start_time"][:10] == "2026-11-03"
     rounds = json.loads(

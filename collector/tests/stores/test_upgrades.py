@@ -162,9 +162,9 @@ def test_an_open_round_is_sealed_as_it_was(url: str) -> None:
 def _rename_and_add(database: SqlTables, transaction: Transaction) -> None:
     """A step as later versions may have them: in several statements, of which none alone is a whole."""
     transaction.execute("ALTER TABLE plans RENAME COLUMN text TO plan_text")
-    transaction.execute("CREATE TABLE notes (plan TEXT NOT NULL, note TEXT NOT NULL)")
+    transaction.execute("CREATE TABLE remarks (plan TEXT NOT NULL, note TEXT NOT NULL)")
     for name, version in transaction.execute("SELECT name, version FROM plans ORDER BY 1, 2"):
-        transaction.execute("INSERT INTO notes VALUES (?, ?)", name, f"version {version}")
+        transaction.execute("INSERT INTO remarks VALUES (?, ?)", name, f"version {version}")
     transaction.execute("ALTER TABLE plans RENAME COLUMN plan_text TO text")
 
 
@@ -182,13 +182,13 @@ def schema_of(url: str) -> tuple[int, list[Any]]:
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
             ((version,),) = file.execute("PRAGMA user_version")
-            tables = file.execute("SELECT name FROM sqlite_master WHERE name = 'notes'").fetchall()
-            return version, file.execute("SELECT note FROM notes").fetchall() if tables else []
+            tables = file.execute("SELECT name FROM sqlite_master WHERE name = 'remarks'").fetchall()
+            return version, file.execute("SELECT note FROM remarks").fetchall() if tables else []
     with psycopg.connect(url) as connection:
         connection.execute("SET search_path TO reticent")
         ((version,),) = connection.execute("SELECT version FROM schema_version").fetchall()
-        ((table,),) = connection.execute("SELECT to_regclass('notes')").fetchall()
-        return version, connection.execute("SELECT note FROM notes").fetchall() if table else []
+        ((table,),) = connection.execute("SELECT to_regclass('remarks')").fetchall()
+        return version, connection.execute("SELECT note FROM remarks").fetchall() if table else []
 
 
 DATABASES = pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)

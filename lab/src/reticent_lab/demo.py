@@ -19,7 +19,8 @@ from starlette.responses import Response
 
 from reticent.device import Device, Policy
 from reticent.errors import ReticentError
-from reticent.plan import Plan
+from reticent.frozen import replace
+from reticent.plan import Metric, Plan
 from reticent.reports import packed_header
 from reticent.testing import ManualClock
 from reticent_collector import dashboard
@@ -28,6 +29,7 @@ from reticent_collector.results import Results
 from reticent_collector.stores import RoundKey, open_store
 from reticent_lab.demo_page import Truth, demo_page
 from reticent_lab.fleet import EDITOR, VectorisedFleet, send_packed
+from reticent_lab.fleet.population import taken_by
 from reticent_lab.simulate import true_values
 
 SDK_DEVICES = 20
@@ -82,22 +84,56 @@ class DemoPages:
         return {"/demo": page, **dashboard.handlers(results, health, public)}
 
 
+class Habits:
+    """What the people of a demo do: use of an app by the day, brought to the range of each metric."""
+
+    def __init__(self, plan: Plan, devices: int, rounds: int, seed: int) -> None:
+        self._plan = plan
+        self._rounds = rounds
+        self.tags = np.zeros((devices, len(plan.segments)), dtype=np.uint8)
+        for place, segment in enumerate(plan.segments):
+            known = max(1, len(segment.values))
+            self.tags[:, place] = np.minimum((np.arange(devices) + place) % (known + 1), known - 1)
+        per_day = max(1, 86_400 // plan.round_seconds)
+        rhythm = RHYTHM if per_day == len(RHYTHM) else ()
+        self._usage = {}
+        for top in {int(metric.max_value) or 1 for metric in plan.metrics}:
+            usage = EDITOR.scaled(top, rounds_per_day=per_day, rhythm=rhythm)
+            values = usage.values(devices, rounds, np.random.default_rng(seed))
+            if top > 1 and plan.segments:
+                values[:, self.tags[:, 0] == 0] //= 2  # the app is less at home there
+            self._usage[top] = values
+
+    def values(self, number: int) -> dict[str, Any]:
+        """By metric, the values of all devices in a round of the demo; the rounds repeat themselves."""
+        return {
+            metric.name: taken_by(metric, self._usage[int(metric.max_value) or 1][number % self._rounds])
+            for metric in self._plan.metrics
+        }
+
+
 class Demo:
     """The collector, the devices and the clock of a demo."""
 
-    def __init__(self, folder: Path, devices: int, rounds: int, port: int, seed: int) -> None:
-        self.plan = Plan.from_toml(files("reticent_lab").joinpath("demo.toml").read_text())
+    def __init__(
+        self, folder: Path, devices: int, rounds: int, port: int, seed: int, plan: Plan | None = None
+    ) -> None:
+        self.plan = plan or Plan.from_toml(files("reticent_lab").joinpath("demo.toml").read_text())
         self.sdk_devices = min(SDK_DEVICES, devices // 10)
         self.url = ""
-        self._folder, self._rounds = folder, rounds
+        self._folder = folder
+        self._rounds = rounds
+        self._open_rounds = -(-self.plan.grace_seconds // self.plan.round_seconds)
         self._clock = ManualClock()
-        self._first = self.plan.round_at(time.time()) - rounds - 1
+        self._first = self.plan.round_at(time.time()) - rounds - self._open_rounds
         self._clock.now = float(self.plan.round(self._first - 1).start)
-        top = int(self.plan.metrics[0].max_value)
-        usage = EDITOR.scaled(top, rounds_per_day=len(RHYTHM), rhythm=RHYTHM)
-        self._values = usage.values(devices, rounds + 1, np.random.default_rng(seed))
-        self._tags = (np.arange(devices) % 3 == 0).astype(np.uint8)[:, None]
-        self._values[:, self._tags[:, 0] == 1] //= 2  # the app is less at home there
+        few = devices * self.plan.asked // (len(self.plan.metrics) * max(1, self.plan.answers.window))
+        if few < 2 * self.plan.min_reports:
+            raise ReticentError(
+                f"plan {self.plan.name}: {devices:,} devices are about {few:,} reports of a metric in a round, and"
+                f" readers see groups of at least {self.plan.min_reports:,}.\n  Hint: simulate more with --devices"
+            )
+        self._habits = Habits(self.plan, devices, rounds + 1, seed)
         self._truths: deque[Truth] = deque(maxlen=MOST_TRUTHS)
         """What is true of each round that was answered, which only a demo knows."""
         self._fleet = VectorisedFleet(self.plan, devices - self.sdk_devices, seed)
@@ -127,9 +163,12 @@ class Demo:
                     self.plan,
                     self._folder / f"device-{number}.db",
                     consent="granted",
-                    policy=Policy(do_not_track=False, silent_in_ci=False, silent_in_containers=False),
+                    policy=replace(Policy.unlimited(), do_not_track=False),
                     endpoint=self.url,
-                    segment={"os": "windows" if self._tags[number, 0] else "linux"},
+                    segment={
+                        segment.name: segment.tags[tag]
+                        for segment, tag in zip(self.plan.segments, self._habits.tags[number], strict=True)
+                    },
                     clock=self._clock,
                 )
             )
@@ -147,40 +186,39 @@ class Demo:
         self._listening.set()
 
     def play(self) -> Iterator[list[TruthBeside]]:
-        """Let the rounds pass; compares each as it is sealed. One more round stays open."""
-        for number in range(self._rounds + 1):
-            yield from self._pass(number, PARTS if number == self._rounds else 1, 0.0)
+        """Let the rounds pass; compares each as it is sealed. The rounds of the last grace stay open."""
+        last = self._rounds + self._open_rounds - 1
+        for number in range(last + 1):
+            yield from self._pass(number, PARTS if number == last else 1, 0.0)
 
     def live(self) -> Iterator[list[TruthBeside]]:
         """Go on, slowly enough to watch: the days repeat themselves, and reports come in parts."""
-        for number in range(self._rounds + 1, self._rounds + 1 + LIVE_ROUNDS):
+        first = self._rounds + self._open_rounds
+        for number in range(first, first + LIVE_ROUNDS):
             yield from self._pass(number, LIVE_PARTS, LIVE_PAUSE)
 
-    def _values_of(self, number: int) -> Any:
-        return self._values[number % len(self._values)]
-
     def _truth_of(self, number: int) -> Mapping[str, Any]:
-        return true_values(self.plan, dict.fromkeys(self.plan.by_name, self._values_of(number)))
+        return true_values(self.plan, self._habits.values(number))
 
     def _pass(self, number: int, parts: int, pause: float) -> Iterator[list[TruthBeside]]:
         current = self.plan.round(self._first + number)
-        values = self._values_of(number)
-        self._clock.now = current.start + 3600.0
+        values = self._habits.values(number)
+        self._clock.now = (current.start + current.end) / 2
         for place, device in enumerate(self._devices):
             for metric in self.plan.metrics:
-                device.set(metric.name, int(values[place]))
+                _record(device, metric, int(values[metric.name][place]))
         self._clock.now = current.end + 60.0  # the round is over: devices answer, and send
         for device in self._devices:
             device.flush(timeout=30.0)
-        rest = {metric.name: values[self.sdk_devices :] for metric in self.plan.metrics}
-        batch = self._fleet.packed(current.number, rest, self._tags[self.sdk_devices :])
+        rest = {name: column[self.sdk_devices :] for name, column in values.items()}
+        batch = self._fleet.packed(current.number, rest, self._habits.tags[self.sdk_devices :])
         self._truths.append(Truth(current.number, self._truth_of(number)))
         if parts == 1:
             send_packed(self.url, batch)
         else:
             self._send_slowly(current.number, batch, parts, pause)
-        if number:
-            yield self._compared(number - 1)
+        if number >= self._open_rounds:
+            yield self._compared(number - self._open_rounds)
 
     def _send_slowly(self, number: int, batch: bytes, parts: int, pause: float) -> None:
         """A round that stays open gets its reports in parts, so that most of them are shown."""
@@ -216,3 +254,13 @@ class Demo:
         with urllib.request.urlopen(self.url + path, timeout=30) as response:  # noqa: S310
             estimates: list[dict[str, Any]] = json.load(response)["estimates"]
         return estimates
+
+
+def _record(device: Device, metric: Metric, value: int) -> None:
+    """What a program does with a value; a device without one does nothing."""
+    if value < 0:
+        return
+    if metric.labels:
+        device.choose(metric.name, metric.labels[value])
+    else:
+        device.set(metric.name, value)

@@ -46,8 +46,8 @@ def demo_page(results: Results, truths: Sequence[Truth]) -> View:
     shown["histograms"] = [
         _histogram(result, truth, numbers)
         for result, truth, numbers in rows
-        if isinstance(result.estimate, HistogramEstimate) and result.round == means[0][0].round
-    ] if means else []  # fmt: skip
+        if isinstance(result.estimate, HistogramEstimate) and result.round == rows[0][0].round
+    ]
     return View("demo.html", "Truth and estimate", shown, refresh=1, package="reticent_lab")
 
 

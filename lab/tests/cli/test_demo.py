@@ -80,3 +80,45 @@ def test_absurd_figures_end_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted = demo("--devices", "20000", "--json")
     assert scripted.exit_code == 3
     assert len(json.loads(scripted.stdout)["rows"]) == 2 * (1 + 12 + 12)
+
+
+OWN = """
+[plan]
+name = "own"
+version = 1
+round = "1d"
+grace = "2d"
+[metrics.command]
+kind = "choice"
+labels = ["build", "test"]
+mechanism = "hadamard-bit"
+epsilon = 1.0
+flip = 0.2
+[metrics.crashed]
+kind = "flag"
+epsilon = 1.0
+flip = 0.2
+[segments]
+os = ["linux", "macos", "windows"]
+"""
+
+
+def test_a_plan_of_your_own_is_played_until_its_rounds_are_sealed(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(OWN)
+    result = demo(str(tmp_path / "plan.toml"), "--json")
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["rows"]
+    assert [row["metric"] for row in rows] == ["command"] * 3 + ["crashed"] + ["command"] * 3 + ["crashed"]
+    assert {row["reports"] for row in rows} == {2000}
+
+
+def test_sampled_answers_of_your_own_are_played_and_too_few_devices_refused(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(
+        OWN.replace("flip = 0.2", "") + '[answers]\nkind = "sampled"\nwindow = "7d"\nmetrics = 1\n'
+    )
+    few = demo(str(tmp_path / "plan.toml"))
+    assert few.exit_code == 1
+    assert "2,000 devices are about 142 reports of a metric in a round" in few.stderr
+    result = demo(str(tmp_path / "plan.toml"), "--json", "--devices", "20000")
+    assert result.exit_code == 0, result.output
+    assert {row["metric"] for row in json.loads(result.stdout)["rows"]} == {"command", "crashed"}

@@ -139,6 +139,15 @@ def test_intervals_cover(reports: int) -> None:
     assert worst > 0.05 or reports == 1
 
 
+def test_a_round_of_a_week_begins_on_monday() -> None:
+    plan = replace(KINDS, round_seconds=604_800)
+    sunday = plan.round_at(datetime(2026, 8, 9, 23, 59, tzinfo=UTC).timestamp())
+    rows = in_duckdb(raw(make_reports(plan, 300, 3, (sunday,)), plan), counting_query(plan))
+    assert {(row["start_time"], row["end_time"]) for row in rows} == {
+        (datetime(2026, 8, 3, tzinfo=UTC), datetime(2026, 8, 10, tzinfo=UTC))
+    }
+
+
 def test_rounds_that_are_not_over_are_left_out() -> None:
     now = KINDS.round_at(datetime.now(UTC).timestamp())
     reports = make_reports(KINDS, 300, 3, (now, now - 2, now - 4))

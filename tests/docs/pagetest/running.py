@@ -32,8 +32,8 @@ from pagetest.page import Block, Command, PageError, commands, matches, read_pag
 
 PATIENCE = 120.0
 """Seconds for one command: tells a hang from work."""
-HERE = re.compile(r"(?:(?:127\.0\.0\.1|0\.0\.0\.0|localhost|\[::1?\]):|http\.server )(\d{4,5})\b")
-PORT = re.compile(r"(:|http\.server )(\d{4,5})\b")
+HERE = re.compile(r"(?:(?:127\.0\.0\.1|0\.0\.0\.0|localhost|\[::1?\]):|http\.server |--port )(\d{4,5})\b")
+PORT = re.compile(r"(:|http\.server |--port )(\d{4,5})\b")
 
 
 def run_page(page: Path, folder: Path, examples: Path, *, soak: bool = False) -> int:

@@ -1,5 +1,5 @@
 """
-A visitor of the page of docs/tutorial-web.md: agrees, clicks, and reads the receipt until a report was accepted.
+A visitor of the page of docs/start/web-page.md: agrees, clicks, and reads the receipt until a report was accepted.
 
     python visit.py SITE COLLECTOR
 

@@ -33,7 +33,7 @@ def compare(store: str | None, url: str | None, key: str | None, as_json: bool, 
 
     \b
     Example:
-      reticent compare --store sqlite:///reticent.db --metric crashed --by version --baseline 2.2 --last 4
+      reticent compare --store sqlite:///reticent.db --metric editor_seconds --by os --baseline linux --last 4
       reticent compare --store sqlite:///reticent.db --against year --json
     """
     from reticent_collector.results import OTHER_DEVICES, against_words

@@ -2,8 +2,8 @@
 `/metrics`: the health of the collector and the newest sealed estimates, for Prometheus.
 
 An estimate has its interval beside it, and so has the change against four weeks before, the same day of the week: "a
-difference that excludes 0" is a rule on two gauges. The intervals of changes hold at once for all metrics of a plan. The series of a plan depend on the plan alone, so they do not come and go with the data, and
-their number is bounded.
+difference that excludes 0" is a rule on two gauges. The intervals of changes hold at once for all metrics of a plan.
+The series of a plan depend on the plan alone, so they do not come and go with the data, and their number is bounded.
 """
 
 from __future__ import annotations

@@ -146,6 +146,24 @@ _ROUND = _object(
     },
     ["plan", "version", "round", "start", "end", "closes", "state", "reports"],
 )
+_NOTE = _object(
+    {
+        "id": _TEXT,
+        "plan": {"type": ["string", "null"], "description": "null: of all plans"},
+        "at": {**_TYPES["timestamp"], "description": "When it happened"},
+        "text": _TEXT,
+    }
+)
+_NOTE_ADDED = _object(
+    {
+        "text": {**_TEXT, "maxLength": 200},
+        "at": {**_TEXT, "description": "A date, or ISO 8601; now when left out"},
+        "plan": {**_TEXT, "description": "Of all plans when left out"},
+    },
+    ["text"],
+    additionalProperties=False,
+)
+_NOTES_ADDED = {"oneOf": [_NOTE_ADDED, _array(_NOTE_ADDED, maxItems=1000)]}
 _SCHEMAS: dict[str, Any] = {
     "Report": _object(
         {
@@ -219,6 +237,7 @@ _SCHEMAS: dict[str, Any] = {
     ),
     "Trends": _object({"about": _ABOUT, "trends": _array(_TREND)}),
     "Rounds": _object({"rounds": _array(_ROUND)}),
+    "Notes": _object({"notes": _array(_NOTE)}),
     "Plan": _object(
         {
             "name": _TEXT,
@@ -252,14 +271,14 @@ def openapi_document() -> Schema:
     )
     rounds = {"type": "string", "pattern": "^[0-9]{1,16}(-[0-9]{1,16})?$"}
     confidence = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    since = _parameter("since", "query", _TEXT, "From this time on: a date, or ISO 8601; UTC")
+    until = _parameter("until", "query", _TEXT, "Before this time; of a period, its start")
     selection = [
         {**plan, "required": True},
         _parameter("metric", "query", _NAME),
-        _parameter("every", "query", _EVERY, "The period of a figure; default: a day for most plans"),
-        _parameter(
-            "since", "query", _TEXT, "Periods that start at or after this time: a date, or ISO 8601; UTC"
-        ),
-        _parameter("until", "query", _TEXT, "Periods that start before this time"),
+        _parameter("every", "query", _EVERY, "The period of a figure; default: a week for most plans"),
+        since,
+        until,
         last,
         _parameter("segment", "query", _TEXT, "NAME:TAG; may be repeated"),
         _parameter("by", "query", _TEXT, "One estimate per tag of this segment"),
@@ -303,6 +322,10 @@ def openapi_document() -> Schema:
             **_get("getTrends", "What rises or falls over the periods asked for.", "Trends", 400, 404),
             "parameters": [*selection, listed],
         },
+        "/v1/notes": {
+            **_get("listNotes", "Notes of releases and other events, the oldest first.", "Notes", 400, 404),
+            "parameters": [plan, since, until, listed],
+        },
         "/v1/rounds": {
             **_get("listRounds", "Rounds, latest first.", "Rounds", 400, 404),
             "parameters": [plan, last],
@@ -328,6 +351,13 @@ def openapi_document() -> Schema:
             "Accepted", 400, 404, 408, 409, 410, 413, 415, 425, 429, 431, 503, status=202
         ),
     }
+    note = {
+        "operationId": "addNotes",
+        "summary": "Add a note, or a list of them; one that is there already is not added again.",
+        "x-roles": ["admin"],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _NOTES_ADDED}}},
+        "responses": _responses("Notes", 400, 413, 415, status=201),
+    }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -337,7 +367,11 @@ def openapi_document() -> Schema:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "security": [{"key": []}],
-        "paths": {"/v1/reports": {"post": send}, **{path: {"get": get} for path, get in gets.items()}},
+        "paths": {
+            "/v1/reports": {"post": send},
+            **{path: {"get": get} for path, get in gets.items()},
+            "/v1/notes": {"get": gets["/v1/notes"], "post": note},
+        },
         "components": {
             "schemas": _SCHEMAS,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
@@ -359,7 +393,7 @@ def _responses(answer: str, *problems: int, status: int = 200) -> Schema:
     content: dict[str, Any] = {answer: {}}
     if answer in _SCHEMAS:
         content = {"application/json": {"schema": _reference(answer)}}
-    if answer in ("Estimates", "Changes", "Differences", "Trends"):
+    if answer in ("Estimates", "Changes", "Differences", "Trends", "Notes"):
         content |= {"text/csv": {}}
     if answer == "Estimates":
         content |= {"application/vnd.apache.arrow.stream": {}}

@@ -27,6 +27,7 @@ from reticent.reports import (
     asked_places,
     packed_header,
 )
+from reticent.times import start_of
 from reticent_collector.stores import Layout, RoundKey
 
 ROUND_BYTES = 8
@@ -299,7 +300,7 @@ class _PlanDecoder:
 
     def verdict(self, number: int, now: float) -> Verdict:
         """Whether a round takes reports at a Unix time."""
-        start = number * self._round_seconds
+        start = start_of(number, self._round_seconds)
         if now < start - self._skew:
             return Verdict.EARLY
         return Verdict.LATE if now >= start + self._open_seconds else _ACCEPTED

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 
 from reticent.errors import ParameterError
 from reticent.plan import Metric, Plan
-from reticent.plan.metric import FIRST_MONDAY
+from reticent.times import FIRST_MONDAY, first_round_from, start_of
 from reticent_collector import columns
 from reticent_collector.estimates.versions import question
 from reticent_collector.stores import RoundInfo
@@ -87,22 +87,21 @@ def usual_every(plan: Plan) -> Every:
     """
     The default period: a week, which holds the same days as the one before it.
 
-    A longer window or round is shown by itself, and so are rounds of less than a minute.
+    A window or round of more than a day is shown by itself, and so are rounds of less than a minute.
     """
-    if plan.answers.sampled and plan.answers.window * plan.round_seconds > SHORTEST["week"]:
-        return "window"
-    return "week" if _fits_in_days(plan) else "round"
+    return _usual(plan, "week")
 
 
 def daily_every(plan: Plan) -> Every:
-    """The period for programs that watch a collector: a day, or a longer window or round."""
+    """The period for programs that watch a collector: a day, or what is shown by itself."""
+    return _usual(plan, "day")
+
+
+def _usual(plan: Plan, every: Every) -> Every:
     if plan.answers.sampled and plan.answers.window * plan.round_seconds > SHORTEST["day"]:
         return "window"
-    return "day" if _fits_in_days(plan) else "round"
-
-
-def _fits_in_days(plan: Plan) -> bool:
-    return SHORTEST["day"] // MOST_ROUNDS_OF_A_DAY <= plan.round_seconds <= SHORTEST["day"]
+    fits = SHORTEST["day"] // MOST_ROUNDS_OF_A_DAY <= plan.round_seconds <= SHORTEST["day"]
+    return every if fits else "round"
 
 
 def answered_every(plan: Plan) -> Every:
@@ -142,7 +141,7 @@ def span_of(plan: Plan, number: int, every: Every) -> Span:
     month 2026-09-01 120 rounds
     """
     seconds = plan.round_seconds
-    begins = number * seconds
+    begins = start_of(number, seconds)
     alone = Span("round", number, number, begins, begins + seconds)
     if every == "round":
         return alone
@@ -151,7 +150,7 @@ def span_of(plan: Plan, number: int, every: Every) -> Span:
         if window is None:
             return alone
         last = window.first + window.rounds - 1
-        return Span(every, window.first, last, window.start, (last + 1) * seconds)
+        return Span(every, window.first, last, window.start, start_of(last + 1, seconds))
     length = SHORTEST[every]
     if seconds > length:
         return alone
@@ -163,7 +162,7 @@ def span_of(plan: Plan, number: int, every: Every) -> Span:
         origin = FIRST_MONDAY if every == "week" else 0
         start = begins - (begins - origin) % length
         end = start + length
-    return Span(every, -(-start // seconds), -(-end // seconds) - 1, start, end)
+    return Span(every, first_round_from(start, seconds), first_round_from(end, seconds) - 1, start, end)
 
 
 def unix_seconds(name: str, text: str) -> int:

@@ -174,7 +174,7 @@ class Device(Hosted):
             if self._engine is not None:
                 return self._engine.current_round
             plan = self._settings.plan
-            return floor(self._settings.clock() / plan.round_seconds) if plan else -1
+            return plan.round_at(self._settings.clock()) if plan else -1
         return -1
 
     # Values

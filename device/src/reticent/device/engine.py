@@ -19,6 +19,7 @@ from reticent.device.receipt import Receipt, Status, read_receipt
 from reticent.device.schema import DeviceRow, device_row
 from reticent.device.statefile import StateFile
 from reticent.device.totals import Call, Place, TotalChange, change_by, merge_changes
+from reticent.times import round_at, start_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -74,13 +75,13 @@ class Engine:
     @property
     def current_round(self) -> int:
         """The round under way."""
-        return floor(self._clock() / self.round_seconds)
+        return round_at(self._clock(), self.round_seconds)
 
     # Values
 
     def record(self, name: str, amount: object, round_number: int | None, call: Call) -> None:
         """Add to a total, set or raise it, in memory: the host may be in a signal handler, and must not wait."""
-        number = floor(self._clock() / self.round_seconds)
+        number = self.current_round
         if round_number is not None:
             if not self._has_begun(round_number, number):
                 return
@@ -187,7 +188,7 @@ class Engine:
         """When the current round ends or a report is to be sent, whichever is first; unix seconds."""
         with self.state.view() as connection:
             send_at = outbox.next_time(connection)
-        end_of_round = (self.current_round + 1) * self.round_seconds
+        end_of_round = start_of(self.current_round + 1, self.round_seconds)
         return end_of_round if send_at is None else min(end_of_round, send_at)
 
     def send_due(self, transport: Transport, deadline: float, *, early: bool) -> int:

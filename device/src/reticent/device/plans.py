@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from math import floor
 from typing import TYPE_CHECKING
 
 from reticent.device import consent, ledger
 from reticent.device.schema import DeviceRow, device_row
 from reticent.errors import ReticentError
 from reticent.frozen import frozen
+from reticent.times import first_round_from, round_at
 
 if TYPE_CHECKING:
     import sqlite3
@@ -266,14 +266,15 @@ class HeldPlans:
 
     def _take_over(self, connection: sqlite3.Connection, me: DeviceRow, plan: Plan) -> list[str]:
         """Hold a version that was not held before; returns why not."""
-        first, round_loss = floor(self._clock() / me.round_seconds) + 1, plan.round_loss
+        first, round_loss = round_at(self._clock(), me.round_seconds) + 1, plan.round_loss
         lifetime = ledger.lifetime(connection, plan, me.epoch)
         newest = latest(connection)
         if newest is not None and (newest.window or plan.answers.window):
             # Another way of answering waits for the end of the window: windows never overlap.
             first = max(first, newest.from_round)
             if newest.window != plan.answers.window:
-                first = max(first, -(-ledger.free_from(ledger.windows(connection)) // me.round_seconds))
+                free_from = ledger.free_from(ledger.windows(connection))
+                first = max(first, first_round_from(free_from, me.round_seconds))
         asks_new = not ledger.holds(connection, plan)  # in no version and no epoch so far
         since = first - me.changed_in if asks_new and me.changed_in is not None else None
         problems = self.policy.problems(plan, round_loss, lifetime, since)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from math import floor
 from os import urandom
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -155,7 +154,7 @@ def previewed(
 
 def example(plan: Plan, now: float, segment: dict[str, object], unsent_because: tuple[str, ...]) -> Preview:
     """The report of a device that does not exist, with a secret that is thrown away and all values 0."""
-    number = floor(now / plan.round_seconds)
+    number = plan.round_at(now)
     window = plan.window_of(number)
     draws = SecretDraws(urandom(SECRET_BYTES), plan.name, 0, window.start if window else None)
     if window is not None:

@@ -19,6 +19,7 @@ from reticent.device.outbox import Past
 from reticent.device.schema import device_row
 from reticent.device.transport import in_words
 from reticent.frozen import frozen
+from reticent.times import start_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -237,7 +238,8 @@ def read_receipt(connection: sqlite3.Connection) -> Receipt:
         report = kept.report
         layout = [(name, count) for name, count, _ in layouts.get(report.version, ())]
         bits = {name: bits for name, bits, is_asked in bits_by_metric(report, layout) if is_asked}
-        start, end = report.round * me.round_seconds, (report.round + 1) * me.round_seconds
+        start = start_of(report.round, me.round_seconds)
+        end = start + me.round_seconds
         told = Told(
             report.round, report.version, report.id.hex(), kept.epoch, bits, kept.state, kept.code, start, end
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import floor, inf
+from math import inf
 from typing import TYPE_CHECKING
 
 from reticent.device import consent, ledger, outbox, plans, totals
@@ -13,6 +13,7 @@ from reticent.device.plans import HeldPlans
 from reticent.device.policy import YEAR
 from reticent.device.prf import SecretDraws
 from reticent.device.schema import DeviceRow, device_row
+from reticent.times import round_at, start_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,7 +37,7 @@ class RoundsToAnswer:
         """The finished rounds to answer now: all that the collector still takes, whole spells only."""
         if me.enrolled_from is None or plans.is_paused(connection) or not consent.allows(connection):
             return []
-        last = floor(now / me.round_seconds) - 1
+        last = round_at(now, me.round_seconds) - 1
         first = max(me.enrolled_from, me.silent_through + 1, self._first_open(connection, me, now))
         done = outbox.answered(connection, first, last)
         return [
@@ -75,13 +76,13 @@ class RoundsToAnswer:
         firsts = [first for (first,) in connection.execute("SELECT from_round FROM plans")]
         held = [plan for first in firsts if (plan := self._held.plan_for(connection, first)) is not None]
         grace = max((plan.grace_seconds for plan in held), default=0)
-        return floor((now - grace) / me.round_seconds)
+        return round_at(now - grace, me.round_seconds)
 
     def next_report(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> Report | None:
         """The answer to the next unanswered round as it stands, not kept; None: none is picked, or no plan held."""
         from reticent.device.answers import answer
 
-        current = floor(now / me.round_seconds)
+        current = round_at(now, me.round_seconds)
         number = max(current, me.silent_through + 1, me.enrolled_from or 0)
         plan = self._held.plan_for(connection, number)
         if plan is None:
@@ -95,9 +96,9 @@ class RoundsToAnswer:
 
     def last_closed(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> int:
         """The latest round for which no collector takes reports any more."""
-        plan = self._held.plan_for(connection, floor(now / me.round_seconds))
+        plan = self._held.plan_for(connection, round_at(now, me.round_seconds))
         grace = plan.grace_seconds if plan else 0
-        return floor((now - grace) / me.round_seconds) - 1
+        return round_at(now - grace, me.round_seconds) - 1
 
     def answer(
         self, connection: sqlite3.Connection, me: DeviceRow, number: int, *, told: bool
@@ -132,7 +133,7 @@ class RoundsToAnswer:
         # Not beyond the start of a window that may still be answered.
         open_window = "SELECT coalesce(min(start), 1 << 62) FROM windows WHERE ends > ?"
         [(window_start,)] = connection.execute(open_window, (span.start,))
-        outbox.sum_up(connection, before=window_start // me.round_seconds)
+        outbox.sum_up(connection, before=round_at(window_start, me.round_seconds))
         if window is not None:
             held = plans.for_round(connection, number)
             loss = 0.0 if is_local else held.round_loss if held else inf
@@ -152,7 +153,7 @@ class RoundsToAnswer:
             # Nothing is answered that is not counted: the policy may not allow one more epoch.
             is_counted = ledger.holds(connection, plan, me.epoch)
             return SecretDraws(me.secret, me.plan, me.epoch) if is_counted else None
-        if number >= floor(now / me.round_seconds):
+        if number >= round_at(now, me.round_seconds):
             return None  # it is not over
         return self._picks(connection, me, plan, number)
 
@@ -182,7 +183,7 @@ class RoundsToAnswer:
         if me.enrolled_from is None:
             return
         earliest = max(me.enrolled_from, me.silent_through + 1)
-        current = floor(now / me.round_seconds)
+        current = round_at(now, me.round_seconds)
         number = max(earliest, self._first_open(connection, me, now))
         is_local = consent.read(connection).in_force == "local"  # then nothing of it is ever sent
         while number <= current:
@@ -224,11 +225,12 @@ class RoundsToAnswer:
         """When the next answer is given if nothing changes, unix seconds; None: not within three years."""
         if me.enrolled_from is None:
             return None
-        current = floor(now / me.round_seconds)
+        current = round_at(now, me.round_seconds)
         number = max(me.enrolled_from, current)
         held = ledger.windows(connection)
         while number < current + 3 * YEAR // me.round_seconds:
-            plan, end = self._held.plan_for(connection, number), (number + 1) * me.round_seconds
+            plan = self._held.plan_for(connection, number)
+            end = start_of(number + 1, me.round_seconds)
             if plan is None or plan.has_expired(end):
                 return None
             window = plan.window_of(number)
@@ -243,7 +245,7 @@ class RoundsToAnswer:
                 new = self._next_window(connection, me, held, number)
                 held = held if new is None else [*held, new]
             picked = self._picked_ahead(connection, me, held, window)
-            end = (picked + 1) * me.round_seconds if picked is not None else 0
+            end = start_of(picked + 1, me.round_seconds) if picked is not None else 0
             if picked is not None and picked >= number and not plan.has_expired(end):
                 return end
             number = window.first + window.rounds

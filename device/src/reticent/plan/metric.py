@@ -11,13 +11,13 @@ from typing import Literal
 from reticent.errors import ParameterError
 from reticent.frozen import frozen
 from reticent.mechanisms import Buckets, Channel, Flip, Mechanism
+from reticent.times import FIRST_MONDAY, first_round_from, start_of
 
 MetricKind = Literal["mean", "histogram", "choice", "flag"]
 Pick = Literal["last", "first"]
 
 OTHER = "other"
 """The tag of a device whose own tag is not in the plan's closed set."""
-FIRST_MONDAY = 345_600  # 1970-01-05, 00:00 UTC: windows are counted from the first round from then on
 ABSENT = "absent"
 """The name of the bucket of devices that have no value."""
 
@@ -196,11 +196,11 @@ class Answers:
 
     def window_of(self, round_number: int, round_seconds: int) -> Window | None:
         """The window of a round; None where answers are remembered, and before the first window."""
-        origin = -(-FIRST_MONDAY // round_seconds)
+        origin = first_round_from(FIRST_MONDAY, round_seconds)
         if not self.sampled or round_number < origin:
             return None
         first = round_number - (round_number - origin) % self.window
-        return Window(first * round_seconds, first, self.window)
+        return Window(start_of(first, round_seconds), first, self.window)
 
 
 @frozen()

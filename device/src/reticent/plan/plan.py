@@ -15,6 +15,7 @@ from reticent.errors import ParameterError, PlanError, Problem
 from reticent.frozen import freeze, frozen, replace
 from reticent.plan.metric import Answers, Group, JointLimit, Metric, Segment, Window
 from reticent.plan.parse import MAX_TEXT, MIN_REPORTS, parse
+from reticent.times import round_at, start_of
 
 if TYPE_CHECKING:
     from reticent.privacy.joint import OneOrAllRounds
@@ -179,11 +180,11 @@ class Plan:
 
     def round_at(self, unix_seconds: float) -> int:
         """The number of the round that is under way at a time."""
-        return int(unix_seconds // self.round_seconds)
+        return round_at(unix_seconds, self.round_seconds)
 
     def round(self, number: int) -> Round:
         """Start, end and closing time of a round."""
-        start = number * self.round_seconds
+        start = start_of(number, self.round_seconds)
         end = start + self.round_seconds
         return Round(number, start, end, end + self.grace_seconds)
 

@@ -63,7 +63,8 @@ class LifeBuilder:
 
     def add(self, share: float, do: str, **more: Any) -> None:
         """One more event, this far into the round."""
-        self.events.append({"at": int((self.round + share) * self.plan.round_seconds), "do": do, **more})
+        at = self.plan.round(self.round).start + int(share * self.plan.round_seconds)
+        self.events.append({"at": at, "do": do, **more})
 
     def start(self, share: float) -> None:
         """The program starts."""

@@ -26,20 +26,22 @@ from reticent_collector.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from reticent.plan import Plan
     from reticent_lab.demo import TruthBeside
 
 HEAD = f"""
-Mean seconds in the editor, and how many shares of its two histograms are inside their intervals:
+{{name}}, and how many of all true figures are inside their intervals:
 
-[bold]{"round":>6}  {"truth":>8}  {"estimate":>16}  {"95 % interval":>18}  {"":8}  histograms[/bold]"""
+[bold]{"round":>6}  {"truth":>8}  {"estimate":>16}  {"95 % interval":>18}  {"":8}  all figures[/bold]"""
 LASTING = "Misses come in runs: remembered answers do not average out, so an error lasts for rounds."
 
 
 @click.command(cls=VerbCommand, short_help="Run the whole system on this machine.")
+@click.argument("plan", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--devices", type=click.IntRange(100, 5_000_000), default=200_000, show_default=True,
               metavar="N", help="Simulated devices; a few of them run the real SDK.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 1000), default=31, show_default=True, metavar="N",
-              help="Rounds of six hours to simulate.")  # fmt: skip
+              help="Rounds to simulate.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, metavar="PORT",
               help="Port of the dashboard; 0 for any that is free.")  # fmt: skip
 @click.option("--once", is_flag=True, help="Exit when done instead of serving the dashboard.")
@@ -50,11 +52,19 @@ LASTING = "Misses come in runs: remembered answers do not average out, so an err
               help="Repeat a run's values and noise; random when left out.")  # fmt: skip
 @as_json
 def demo(
-    devices: int, rounds: int, port: int, once: bool, keep: Path | None, seed: int | None, as_json: bool
+    plan: Path | None,
+    devices: int,
+    rounds: int,
+    port: int,
+    once: bool,
+    keep: Path | None,
+    seed: int | None,
+    as_json: bool,
 ) -> None:
     """
     Run the whole system on this machine: a collector on an embedded store, a fleet of simulated devices, and
-    the dashboard. Time is sped up: a round of six hours takes a moment.
+    the dashboard. Time is sped up: a round of six hours takes a moment. PLAN is your own, or one of six-hour
+    rounds where it is left out; the values of the devices are made up.
 
     Each device sends a few noisy bits per round. As rounds are sealed, the true figures, which no collector ever
     sees, are shown beside the estimates.
@@ -62,6 +72,7 @@ def demo(
     \b
     Example:
       reticent demo --devices 200000 --once
+      reticent demo plan.toml --devices 20000
 
     Exit code 3 when truth and estimates differ by more than chance allows, once in a million runs.
     """
@@ -69,15 +80,19 @@ def demo(
     chosen = secrets.randbelow(2**32) if seed is None else seed
     check_free("127.0.0.1", port, "--port; 0 takes any that is free")
     with _folder(keep) as folder:
+        from reticent.plan import Plan
+        from reticent.plan.card import duration
         from reticent_lab.demo import Demo
 
-        with Demo(folder, devices, rounds, port, chosen) as running:
+        with Demo(folder, devices, rounds, port, chosen, Plan.load(plan) if plan else None) as running:
             screen.print(
                 f"{devices:,} devices, {running.sdk_devices} of them with the real SDK; {rounds} rounds"
-                f" of six hours; {running.plan.bits} noisy bits per report [dim](seed {chosen})[/dim]"
+                f" of {duration(running.plan.round_seconds)}; {running.plan.bits} noisy bits per report"
+                f" [dim](seed {chosen})[/dim]"
             )
             screen.print(f"Collector and dashboard: [bold]{running.url}[/bold]")
-            screen.print(f"Truth beside estimates, live: [bold]{running.url}/demo[/bold]\n{HEAD}")
+            screen.print(f"Truth beside estimates, live: [bold]{running.url}/demo[/bold]")
+            screen.print(HEAD.format(name=_first_figure(running.plan)))
             rows = []
             for sealed in running.play():
                 rows += sealed
@@ -115,14 +130,19 @@ def _folder(keep: Path | None) -> Iterator[Path]:
             yield Path(folder)
 
 
+def _first_figure(plan: Plan) -> str:
+    """What the first figure of a round is about; of a choice, its first label."""
+    metric = plan.metrics[0]
+    return f"{metric.name}, {metric.labels[0]}" if metric.labels else metric.name
+
+
 def _print_round(screen: Console, rows: list[TruthBeside]) -> None:
-    mean = next(row for row in rows if row.bucket is None)
-    buckets = [row for row in rows if row.bucket is not None]
-    estimate = mean.estimate
-    mark = "[green]inside[/green]  " if mean.inside else "[yellow]outside[/yellow] "
+    first = rows[0]  # of a histogram or a choice: its first bucket
+    estimate = first.estimate
+    mark = "[green]inside[/green]  " if first.inside else "[yellow]outside[/yellow] "
     screen.print(
-        f"{mean.round:>6}  {figure(mean.truth):>8}  "
+        f"{first.round:>6}  {figure(first.truth):>8}  "
         f"{figure(estimate['value']) + ' ± ' + figure(estimate['half_width']):>16}  "
         f"{figure(estimate['lower']) + ' to ' + figure(estimate['upper']):>18}  {mark}  "
-        f"{sum(row.inside for row in buckets)} of {len(buckets)}"
+        f"{sum(row.inside for row in rows)} of {len(rows)}"
     )

@@ -116,8 +116,8 @@ def _query(plan: Plan, confidence: float) -> str:
     return f"""
         WITH {defined}
         SELECT {_text(plan.name)} AS plan, {plan.version} AS version, name AS metric, kind, unit,
-            'round' AS every, TIME_OF(round * {plan.round_seconds}) AS start_time,
-            TIME_OF((round + 1) * {plan.round_seconds}) AS end_time, 'open' AS state, segment,
+            'round' AS every, TIME_OF({_start(plan)}) AS start_time,
+            TIME_OF({_start(plan)} + {plan.round_seconds}) AS end_time, 'open' AS state, segment,
             bucket, CAST(bucket_low AS DOUBLE) AS bucket_low, CAST(bucket_high AS DOUBLE) AS bucket_high, label,
             value,
             CASE WHEN reports > 0 THEN GREATEST(0, LEAST(top, value - half_width)) ELSE 0 END AS lower,
@@ -147,7 +147,7 @@ def _tallying(plan: Plan, tags: Sequence[str]) -> dict[str, str]:
                     PARTITION BY round, id_high, id_low ORDER BY {_list(*columns)}) AS copy
                 FROM all_reports
                 WHERE plan = {_text(plan.name)} AND version = {plan.version}
-                AND (round + 1) * {plan.round_seconds} + {plan.grace_seconds} <= UNIX_NOW()
+                AND {_start(plan)} + {plan.round_seconds + plan.grace_seconds} <= UNIX_NOW()
             ) AS copies WHERE copy = 1""",
         "tagged": f"""
             SELECT {_list("round", *map(_named, ranks, tags), f"{cohort} AS cohort")},
@@ -160,6 +160,11 @@ def _tallying(plan: Plan, tags: Sequence[str]) -> dict[str, str]:
                 {"".join(f", SUM(was_asked_{n}) AS asked_{n}" for n in range(len(asked)))}
             FROM tagged GROUP BY {_list(*keys, "cohort")}""",
     }
+
+
+def _start(plan: Plan) -> str:
+    """When a round starts."""
+    return f"round * {plan.round_seconds} + {plan.round(0).start}"
 
 
 def _asked(plan: Plan) -> range:

@@ -205,11 +205,11 @@ def _tip(point: Point, unit: Unit, name: str) -> str:
     said = [f"{value} {unit.name}".strip()]
     if not median:
         said[0] += f" ({interval(point, unit)} {unit.name}".rstrip() + ")"
-    said.append(f"{point.reports:,} reports")
     if point.provisional:
         said.append("so far")
     elif point.rounds_missing:
         said.append(rounds_of(point))
+    said.append(f"{point.reports:,} reports")
     return f"{f'{name}: ' if name else ''}{', '.join(said)}"
 
 

@@ -17,7 +17,7 @@ from reticent_collector.results import unix_seconds
 from reticent_collector.stores import Count, CountsByTags, RoundKey, SealedRounds, Store
 
 DAY = 86_400
-MONDAY = unix_seconds("", "2026-03-02")
+MONDAY = unix_seconds("", "2024-03-04")
 LATER = float(MONDAY + 400 * DAY)
 """When all rounds are over."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from reticent import Device
-from reticent.device import Accepted, Outcome, Policy, Rejected
+from reticent.device import Accepted, Consent, Outcome, Policy, Rejected
 from reticent.plan import Plan
 from reticent.reports import from_json
 from reticent.testing import ManualClock
@@ -43,17 +43,23 @@ class Town:
         self.store.append({key: self._layout.pack(report)})
         return Accepted()
 
-    def use(self, name: str, when: float, act: Callable[[Device], None]) -> None:
-        """A person runs the program once."""
-        self.clock.now = when
-        with Device(
+    def open(self, name: str, consent: Consent = "granted") -> Device:
+        """A person's program starts."""
+        return Device(
             self.plan,
             self.folder / name,
-            consent="granted",
+            consent=consent,
             clock=self.clock,
             transport=self,
             policy=Policy.unlimited(),
-        ) as device:
+        )
+
+    def use(
+        self, name: str, when: float, act: Callable[[Device], None], consent: Consent = "granted"
+    ) -> None:
+        """A person runs the program once."""
+        self.clock.now = when
+        with self.open(name, consent) as device:
             act(device)
             device.flush(timeout=30.0)
 

@@ -116,6 +116,21 @@ def test_certified_is_said_of_certified_plans_only(tmp_path: Path) -> None:
     assert certified not in run("plan", "check", tmp_path / "plan.toml").output
 
 
+def test_the_summary_rounds_the_odds_up(tmp_path: Path) -> None:
+    """e¹ is 2.71828…, e² is 7.38905…, and two figures at 100,000 devices are known to 1.119 and 2.112 %."""
+    counter = f"[metrics.a]\n{COUNTER}"
+    _, answer = check(tmp_path, HEAD + counter)
+    assert "at most 2.72 times as likely from values that never change" in answer["summary"]
+    assert "100,000 devices, each figure of 6h is known to ± 1.2 % of its range" in answer["summary"]
+    half = counter.replace("epsilon = 1", "epsilon = 0.5").replace(".a]", ".b]")
+    _, answer = check(tmp_path, HEAD + counter + half)
+    assert "at most 4.49 times" in answer["summary"]
+    assert "± 2.2 % of its range" in answer["summary"], "that of the least precise figure"
+    sampled = (HEAD + counter).replace("flip = 0.2", "") + '[answers]\nkind = "sampled"\nwindow = "7d"\n'
+    _, answer = check(tmp_path, sampled.replace("epsilon = 1", "epsilon = 2"))
+    assert "in a week is at most 7.39 times as likely from one history of values" in answer["summary"]
+
+
 def test_the_half_width_is_that_of_the_worst_value(tmp_path: Path) -> None:
     _, answer = check(tmp_path, f"{HEAD}[metrics.app]\n{COUNTER}", "--devices", 1_000_000)
     spread = 21600 / 0.6 / mpmath.tanh(0.5)

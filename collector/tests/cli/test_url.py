@@ -284,7 +284,11 @@ def test_what_has_no_bound_is_null_in_json_and_said_so_to_people(run: Run) -> No
             "reports": 7,
         },
     }
-    with made_up(lambda _: json.dumps({"estimates": [row], "withheld": [], "changes": []}).encode()) as url:
+    with made_up(
+        lambda _: json.dumps(
+            {"estimates": [row], "withheld": [], "changes": [], "trends": [], "remarks": []}
+        ).encode()
+    ) as url:
         shown = run("estimate", "--url", url).output
     assert "1.000 ± no bound" in shown
     assert shown.count("no bound") == 3

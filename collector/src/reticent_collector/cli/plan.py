@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from math import floor
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from reticent.mechanisms import Flip
 from reticent.plan import Answers, Metric, Plan
 from reticent.plan.card import PrivacyCard, duration, privacy_card
 from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, Losses, printed
+from reticent.privacy.rounding import precise, upward
 from reticent_collector.cli.options import confidence_option, input_file
 from reticent_collector.cli.output import (
     VerbGroup,
@@ -36,6 +38,7 @@ from reticent_collector.plans.linter import lint_succession
 from reticent_collector.plans.matching import Tracking, tracking_in_words
 
 WEEK = 7 * 86_400
+_TIMES = {3600: "an hour", 86_400: "a day", WEEK: "a week", 4 * WEEK: "four weeks"}
 POOR = 0.05
 """A half-width above this part of the range suggests another design."""
 
@@ -88,6 +91,7 @@ def check(
         screen = console(markup=False)
         _print_problems(screen, path, problems)
         if plan and card:
+            screen.print(answer["summary"] + "\n")
             _print_card(screen, plan, card, answer)
             _print_widths(screen, plan, answer)
     if any(problem.severity == "error" for problem in problems):
@@ -240,6 +244,9 @@ def _answer(
         metrics[metric.name] = {**described, "unit": metric.unit, "alternative": rival}
     division = best_division(plan, devices, confidence, card.rounds)
     return {
+        "summary": _summary(
+            plan, card, devices, confidence, max(map(_of_range, plan.metrics, metrics.values()))
+        ),
         "plan": plan.name,
         "version": plan.version,
         "devices": devices,
@@ -254,6 +261,43 @@ def _answer(
         "division": None if division is None else asdict(division),
         "certified": certified,
     }
+
+
+def _summary(plan: Plan, card: PrivacyCard, devices: int, confidence: float, half_width: float) -> str:
+    """What a plan promises and gives, for somebody who reads one sentence."""
+    if card.window is not None:
+        seconds = plan.answers.window * plan.round_seconds
+        time = _TIMES.get(seconds, duration(seconds))
+        promise = (
+            f"Whatever a device sends in {time} is at most {_times(card.window)} times as likely from one history of "
+            "values as from any other."
+        )
+    else:
+        time = _TIMES.get(plan.round_seconds, duration(plan.round_seconds))
+        promise = (
+            f"All that a device ever sends is at most {_times(card.constant)} times as likely from values that never "
+            "change as from any others that never change; values that change are protected less."
+        )
+    return (
+        f"{promise} With {devices:,} devices, each figure of {time} is known to ± {_percent(half_width)} of its range "
+        f"or better, with {confidence:.0%} confidence."
+    )
+
+
+@precise
+def _times(loss: float) -> str:
+    """How many times as likely a loss allows, rounded up."""
+    return printed(upward(Decimal(loss).exp()), 3)
+
+
+def _percent(share: float) -> str:
+    """Two digits, rounded up."""
+    return f"{printed(100 * share, 2).removesuffix('.0')} %"
+
+
+def _of_range(metric: Metric, described: Mapping[str, Any]) -> float:
+    """A half-width as a part of the range; a share has the range from 0 to 1."""
+    return float(described["half_width"]) / (float(metric.max_value) if metric.kind == "mean" else 1.0)
 
 
 def _loss(plan: Plan, loss: Losses) -> dict[str, float]:
@@ -355,15 +399,14 @@ def _print_widths(screen: Console, plan: Plan, answer: Mapping[str, Any]) -> Non
     )  # fmt: skip
     poor = False
     for metric in plan.metrics:
-        described, is_mean = answer["metrics"][metric.name], metric.kind == "mean"
-        top = float(metric.max_value) if is_mean else 1.0
-        unit = f" {metric.unit}" if is_mean and metric.unit else ""
-        poor |= described["half_width"] / top > POOR
+        described = answer["metrics"][metric.name]
+        unit = f" {metric.unit}" if metric.kind == "mean" and metric.unit else ""
+        poor |= _of_range(metric, described) > POOR
         for label, one in ((metric.name, described), ("  instead", described["alternative"])):
             if one is not None:
-                half = one["half_width"]
+                half = f"±{figure(one['half_width'])}{unit}"
                 bound = f"±{figure(one['paper_bound'])}"
-                widths.add_row(label, one["mechanism"], f"±{figure(half)}{unit}", f"{half / top:.2%}", bound)
+                widths.add_row(label, one["mechanism"], half, f"{_of_range(metric, one):.2%}", bound)
     screen.print(widths)
     if poor:
         screen.print("\nreticent design helps to choose epsilon, flip and mechanism for a half-width.")

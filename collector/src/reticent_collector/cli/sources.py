@@ -70,6 +70,13 @@ def opened_source(store: str | None, url: str | None, key: str | None) -> Iterat
             yield Local(opened)
 
 
+def _shows(row: Any, kind: str) -> bool:
+    """Whether an entry of an answer has what is shown of it: a sentence, or an object."""
+    if kind == "remarks":
+        return isinstance(row, str)
+    return isinstance(row, dict) and row.keys() >= SHOWN.get(kind, set())
+
+
 class Local:
     """What a store knows."""
 
@@ -136,7 +143,7 @@ class Remote:
 
     def estimates(self, selection: Selection) -> dict[str, list[dict[str, Any]]]:
         """The answer of `/v1/estimates`."""
-        return self._lists("estimates", self._query(selection), "withheld")
+        return self._lists("estimates", self._query(selection), "withheld", "remarks")
 
     def changes(self, selection: Selection) -> list[dict[str, Any]]:
         """The changes of `/v1/changes`."""
@@ -185,8 +192,7 @@ class Remote:
             document = json.loads(self._body(name, query))
             lists = {key: document[key] for key in (name, *others)}
             if all(
-                isinstance(rows, list)
-                and all(isinstance(row, dict) and row.keys() >= SHOWN.get(key, set()) for row in rows)
+                isinstance(rows, list) and all(_shows(row, key) for row in rows)
                 for key, rows in lists.items()
             ):
                 return lists

@@ -205,15 +205,19 @@ class Api:
 
     # These block: they are worked out on a thread for readers
 
+    def _described(self, plan: Plan) -> dict[str, Any]:
+        """A plan, and its metrics that ended."""
+        return {**_described(plan), "ended": [metric.name for metric in self._results.ended(plan.name)]}
+
     def _plans(self, request: Request) -> Response:
-        return _json({"plans": [_described(plan) for plan in self._results.plans().values()]})
+        return _json({"plans": [self._described(plan) for plan in self._results.plans().values()]})
 
     def _plan(self, request: Request) -> Response:
         plan = self._results.plans().get(request.path_params["name"])
         if plan is None:
             raise ProblemError(404, "unknown_plan")
         wants_json = "application/json" in request.headers.get("accept", "")
-        body = msgspec.json.encode(_described(plan)) if wants_json else plan.text.encode()
+        body = msgspec.json.encode(self._described(plan)) if wants_json else plan.text.encode()
         tag = f'"{sha256(body).hexdigest()[:32]}"'
         headers = {"etag": tag, "cache-control": "no-cache", "vary": "accept"}
         if tag in request.headers.get("if-none-match", ""):

@@ -207,6 +207,7 @@ _SCHEMAS: dict[str, Any] = {
                     [*_WHERE, *_VERSIONS, *_ROUNDS, "confidence", "reports"],
                 )
             ),
+            "remarks": _array(_TEXT, description="Sentences to show beside the figures"),
             "withheld": _array(
                 _object({**_WHERE, "unit": _TEXT, "reports": {"type": "null"}, "reason": _TEXT}),
                 description="Requested figures with fewer reports than the plan's min_reports",
@@ -246,6 +247,7 @@ _SCHEMAS: dict[str, Any] = {
             "expires": {"type": ["string", "null"], "format": "date"},
             "metrics": _array({"type": "object"}),
             "segments": {"type": "object", "additionalProperties": _array(_TEXT)},
+            "ended": _array(_NAME, description="Metrics of older versions that this one does not have"),
             "toml": _TEXT,
         },
         ["name", "version", "round_seconds", "grace_seconds", "min_reports", "metrics", "segments", "toml"],

@@ -30,13 +30,21 @@ from reticent_collector.results.periods import (
 )
 from reticent_collector.results.query import MOST_ROUNDS, Query
 from reticent_collector.results.reader import Results, plans_shown
-from reticent_collector.results.result import Estimates, Result, Subject, Withheld
+from reticent_collector.results.result import (
+    AT_LEAST_ONCE,
+    Estimates,
+    Result,
+    Subject,
+    Withheld,
+    at_least_once,
+)
 from reticent_collector.results.selection import Selection
 from reticent_collector.results.trend import TREND_METHOD, Trend
 from reticent_collector.results.writer import problems, write_results
 
 __all__ = [
     "AGAINST",
+    "AT_LEAST_ONCE",
     "EVERY",
     "MOST_ROUNDS",
     "OTHER_DEVICES",
@@ -57,6 +65,7 @@ __all__ = [
     "against_choices",
     "against_words",
     "answered_every",
+    "at_least_once",
     "change_in_words",
     "check_against",
     "daily_every",

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from reticent.errors import ParameterError
 from reticent.plan import Plan
+from reticent.times import first_round_from
 from reticent_collector.results.periods import SHORTEST, Every, Period, Span, span_of, unix_seconds
 
 WEEK = 7 * 86_400
@@ -84,7 +85,7 @@ def earlier_span(period: Period, against: str) -> Span:
     if every == "month":
         return span_of(plan, months_before(plan, period, 12), every)
     # A period begins at midnight, and its first round then or later.
-    return span_of(plan, -(-(period.start - SECONDS_BEFORE[against]) // plan.round_seconds), every)
+    return span_of(plan, first_round_from(period.start - SECONDS_BEFORE[against], plan.round_seconds), every)
 
 
 def months_before(plan: Plan, period: Period, months: int) -> int:

@@ -17,6 +17,11 @@ from reticent_collector.estimates.distribution import CumulativeEstimate, Quanti
 from reticent_collector.estimates.table import quantile_columns, subject_row
 from reticent_collector.results.periods import Every, Period, PeriodState
 
+AT_LEAST_ONCE = (
+    "The share of a flag or a label over several rounds is that of a usual round. How many devices had it at least"
+    " once in the period is not known, since answers of a device are not linked."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -183,6 +188,14 @@ def reason_of(plan: Plan, state: PeriodState) -> str:
     )
 
 
+def at_least_once(metric: Metric, period: Period) -> str:
+    """What a share over several answers is not, for where it is shown; nothing for other figures."""
+    answers = period.possible_rounds
+    if period.plan.answers.sampled:
+        answers = -(-answers // period.plan.answers.window)
+    return AT_LEAST_ONCE if metric.kind in ("flag", "choice") and answers > 1 else ""
+
+
 class Estimates(list[Result]):
     """Estimates, latest first, and the `withheld` figures."""
 
@@ -197,7 +210,13 @@ class Estimates(list[Result]):
     def to_dict(self) -> dict[str, Any]:
         """The answer of `GET /v1/estimates`."""
         estimates, withheld = ([shown.to_dict() for shown in figures] for figures in (self, self.withheld))
-        return {"about": ABOUT, "estimates": estimates, "withheld": withheld}
+        remarks = {at_least_once(result.metric, result.period): None for result in self}
+        return {
+            "about": ABOUT,
+            "estimates": estimates,
+            "withheld": withheld,
+            "remarks": [remark for remark in remarks if remark],
+        }
 
     @property
     def rows(self) -> list[Result | Withheld]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from reticent.times import first_round_from
 from reticent_collector.columns import time_text
 from reticent_collector.estimates import Estimate
 from reticent_collector.results.against import WEEK, length_of, months_before
@@ -134,7 +135,7 @@ def earlier_spans(last: Period, since: int) -> Iterator[Span]:
         if every == "month":
             number = months_before(plan, last, steps)
         else:
-            number = -(-(last.start - steps * step) // plan.round_seconds)
+            number = first_round_from(last.start - steps * step, plan.round_seconds)
         span = span_of(plan, number, every)
         if span.start < since:
             return

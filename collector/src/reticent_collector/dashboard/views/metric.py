@@ -18,7 +18,6 @@ from reticent_collector.dashboard.views import (
     change_words,
     headline,
     interval,
-    round_name,
     rounds_of,
     trend_shown,
     unit_of,
@@ -35,6 +34,7 @@ from reticent_collector.results import (
     TREND_METHOD,
     Difference,
     against_words,
+    at_least_once,
     everies,
 )
 
@@ -153,7 +153,7 @@ def _figure(asked: Asked, chosen: Point, unit: Unit) -> Parts:
         "change": change_shown(_change(asked, chosen), unit),
         "trends": trend_shown(_trends(asked), unit)[:3],
         "trend_method": TREND_METHOD,
-        "at_least_once": _at_least_once(chosen),
+        "at_least_once": at_least_once(chosen.metric, chosen.period),
     }
     if not isinstance(estimate, Estimate) or not asked.is_mean:
         return shown, {}
@@ -166,19 +166,6 @@ def _figure(asked: Asked, chosen: Point, unit: Unit) -> Parts:
         "top": top,
         "makeup": makeup(estimate, unit),
     }, {}
-
-
-def _at_least_once(chosen: Point) -> str:
-    """What a share of a longer period is not: devices answer each round by itself."""
-    metric = chosen.metric
-    if metric.kind not in ("flag", "choice") or chosen.period.possible_rounds == 1:
-        return ""
-    what = "where it happened" if metric.kind == "flag" else "that chose a label"
-    return (
-        f"This is the share of devices in a typical {round_name(chosen)} of the {chosen.every}. "
-        f"The share of devices {what} at least once in the {chosen.every} cannot be asked of these reports: "
-        f"that needs a plan with rounds of a {chosen.every}."
-    )
 
 
 def _change(asked: Asked, chosen: Point) -> Difference | None:

@@ -113,7 +113,7 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
             plan=plan,
             round=labels.duration(plan.round_seconds),
             window=labels.duration(plan.answers.window * plan.round_seconds),
-            metrics=[shown(reader, plan, metric) for metric in plan.metrics],
+            metrics=[shown(reader, plan, metric, has_tips=False) for metric in plan.metrics],
             card=claims(card_of(plan)),
             not_protected=not_protected(plan),
             data=f"/public/{plan.name}.json",
@@ -234,7 +234,7 @@ def _latest(plan: Plan, metric: Metric) -> Selection:
     )
 
 
-def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
+def shown(reader: PointReader, plan: Plan, metric: Metric, has_tips: bool = True) -> Shown:
     """A metric with its sealed points and their chart: means over time, the latest histogram."""
     period = daily_every(plan)
     points = reader.points(plan, _latest(plan, metric))
@@ -245,7 +245,7 @@ def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
     if metric.mechanism.kind == "mean":
         unit = unit_of(same)
         what = f"{TRENDS[metric.kind]} of {metric.name} per {period}, with its {CONFIDENCE} % interval"
-        marks = [mark(point, unit) for point in reversed(same)]
+        marks = [mark(point, unit, tip=has_tips) for point in reversed(same)]
         return Shown(plan, metric, same, what, charts.series([charts.Line(marks)], what, unit.name))
     histogram = same[0].result.estimate
     what = (

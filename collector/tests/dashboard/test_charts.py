@@ -319,10 +319,10 @@ def test_one_round_without_width_can_be_drawn(value: float) -> None:
 
 EDGES = [0, 10, 20, 30, 40]
 BARS = [
-    charts.Bar(0.5, 0.4, 0.6, "first"),
-    charts.Bar(-0.05, 0.0, 0.04, "second"),
-    charts.Bar(0.3, 0.2, 0.4, "third"),
-    charts.Bar(0.26, 0.16, 0.36, HOSTILE),
+    charts.Bar(50, 40, 60, "first"),
+    charts.Bar(-5, 0, 4, "second"),
+    charts.Bar(30, 20, 40, "third"),
+    charts.Bar(26, 16, 36, HOSTILE),
 ]
 
 
@@ -334,7 +334,7 @@ def test_bars_have_the_height_of_their_share_and_each_its_interval() -> None:
         assert tops == pytest.approx([50, 0, 30, 26], abs=0.2)
         assert bottoms == pytest.approx([0, -5, 0, 0], abs=0.2)
         for whisker, bar in zip(chart.all("path", "whisker"), BARS, strict=True):
-            assert chart.ends(whisker) == pytest.approx((100 * bar.lower, 100 * bar.upper), abs=0.2)
+            assert chart.ends(whisker) == pytest.approx((bar.lower, bar.upper), abs=0.2)
         titles = ["".join(hit.itertext()) for hit in chart.all("rect", "hit")]
         assert titles == [bar.tip for bar in BARS]
     assert len(drawn(charts.small_histogram(EDGES, BARS, "x"))[0].all("path", "whisker")) == len(BARS)
@@ -342,7 +342,7 @@ def test_bars_have_the_height_of_their_share_and_each_its_interval() -> None:
 
 def test_many_buckets_have_few_labels_that_do_not_touch() -> None:
     edges = [place * 100 / 255 for place in range(256)]
-    bars = [charts.Bar(1 / 255, 0, 0.01)] * 255
+    bars = [charts.Bar(100 / 255, 0, 1)] * 255
     for chart in drawn(charts.histogram(edges, [charts.Bars(bars)], "x", "")):
         labels = [
             (float(text.get("x")), len(text.text))

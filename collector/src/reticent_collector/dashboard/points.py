@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from reticent.errors import ParameterError
-from reticent.plan import ABSENT, Metric, Plan
+from reticent.plan import Metric, Plan
 from reticent.plan.card import privacy_card
 from reticent_collector.dashboard.params import NotHereError
 from reticent_collector.estimates import Estimate, expected_average_half_width, expected_half_width
@@ -76,7 +76,7 @@ def by_size(result: Result) -> list[int]:
     """The places of the labels of a result, largest first; that of devices that chose nothing is left out."""
     estimate = result.estimate
     buckets = () if isinstance(estimate, Estimate) else estimate.buckets
-    labelled = [place for place, bucket in enumerate(buckets) if bucket.label != ABSENT]
+    labelled = [place for place, bucket in enumerate(buckets) if bucket.label in result.metric.labels]
     return sorted(labelled, key=lambda place: -buckets[place].value if buckets[place].reports else 0.0)
 
 

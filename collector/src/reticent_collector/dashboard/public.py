@@ -256,7 +256,7 @@ def shown(reader: PointReader, plan: Plan, metric: Metric, has_tips: bool = True
         return Shown(plan, metric, same, "", Markup())
     unit = Unit() if metric.labels else edge_unit(metric)
     edges = [edge / unit.size for edge in histogram.edges]
-    chart = charts.histogram(edges, [charts.Bars(bars(histogram, unit=unit))], what, unit.name)
+    chart = charts.histogram(edges, [charts.Bars(bars(same[0].result))], what, unit.name)
     return Shown(plan, metric, same, what, chart)
 
 

@@ -43,7 +43,13 @@ class View:
     package: str = HOME  # that has its template
 
 
-TRENDS = {"mean": "mean", "histogram": "median", "choice": "share of labels", "flag": "share of devices"}
+TRENDS = {
+    "mean": "mean",
+    "histogram": "median",
+    "choice": "share of labels",
+    "flag": "share of devices",
+    "split": "mean of parts",
+}
 """What is followed from period to period, by kind."""
 SHARES = ("histogram", "choice", "flag")
 """The kinds whose numbers are shares of devices."""
@@ -256,7 +262,7 @@ def size_of(difference: Estimate, unit: Unit) -> str:
     """A difference with its direction, in a unit: "↑ 3.1 ± 1.2 percentage points"."""
     if not difference.reports:
         return "unknown"
-    name = "percentage points" if unit.name == "%" and unit.size == 0.01 else unit.name
+    name = "percentage points" if unit.name == "%" else unit.name
     text = Unit(unit.size, name).figure(abs(difference.value), difference.half_width)
     if not text.partition(" ")[0].strip("0."):  # it is rounded to 0, which has no direction
         return text

@@ -22,9 +22,9 @@ from reticent_collector.dashboard.views import (
     trend_shown,
     unit_of,
 )
-from reticent_collector.dashboard.views.asked import Asked, Parts
 from reticent_collector.dashboard.views.makeup import makeup
 from reticent_collector.dashboard.views.over_time import over_time, tags_in_order, visible_tags
+from reticent_collector.dashboard.views.request import PageRequest, Parts
 from reticent_collector.dashboard.views.shares import shares
 from reticent_collector.estimates import Estimate
 from reticent_collector.estimates.versions import question
@@ -43,7 +43,7 @@ MOST_ROWS = 100  # of a table; the file has all of them
 
 def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params) -> View:
     """The page of a metric; `plan` is the newest version that has it."""
-    asked = Asked(reader, plan, metric, params)
+    asked = PageRequest(reader, plan, metric, params)
     points, chosen = _points(asked)
     same = comparable(points, chosen or latest(points))
     parts: list[Parts] = []
@@ -79,7 +79,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
     )
 
 
-def _choices(asked: Asked) -> dict[str, Any]:
+def _choices(asked: PageRequest) -> dict[str, Any]:
     """What can be chosen on the page, and what is."""
     plan, params = asked.plan, asked.params
     current = next(iter(asked.versions.values()))
@@ -116,7 +116,7 @@ def _choices(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _points(asked: Asked) -> tuple[list[Point], Point | None]:
+def _points(asked: PageRequest) -> tuple[list[Point], Point | None]:
     """The points that are shown, latest first, and the one that the headline is about."""
     last = asked.selection.last
     if asked.is_mean and asked.params.by:
@@ -145,7 +145,7 @@ def _holding(points: Sequence[Point], at: int) -> Point | None:
 # The latest figure
 
 
-def _figure(asked: Asked, chosen: Point, unit: Unit) -> Parts:
+def _figure(asked: PageRequest, chosen: Point, unit: Unit) -> Parts:
     """The headline, how it changed, and what its ± is made of."""
     estimate = chosen.estimate
     shown: dict[str, Any] = {
@@ -168,7 +168,7 @@ def _figure(asked: Asked, chosen: Point, unit: Unit) -> Parts:
     }, {}
 
 
-def _change(asked: Asked, chosen: Point) -> Difference | None:
+def _change(asked: PageRequest, chosen: Point) -> Difference | None:
     """How the chosen figure changed; none where it cannot be compared so."""
     if asked.params.against not in ("", *asked.againsts) and not asked.params.against[:1].isdigit():
         return None
@@ -176,7 +176,7 @@ def _change(asked: Asked, chosen: Point) -> Difference | None:
     return asked.reader.changes(chosen.period, selection).get(asked.metric.name)
 
 
-def _trends(asked: Asked) -> list[Any]:
+def _trends(asked: PageRequest) -> list[Any]:
     selection = replace(asked.selection, by=None, every=asked.every)
     return asked.reader.trends(selection).get(asked.metric.name, [])
 
@@ -184,13 +184,13 @@ def _trends(asked: Asked) -> list[Any]:
 # Tables
 
 
-def _numbers(asked: Asked, points: Sequence[Point], unit: Unit) -> Parts:
+def _numbers(asked: PageRequest, points: Sequence[Point], unit: Unit) -> Parts:
     """A row per period; where parameters changed within one, each of its figures says whose it is."""
     rows = [_row(point, unit) | {"about": _parameters(asked, point)} for point in points[:MOST_ROWS]]
     return {"unit": unit.name, "rows": rows, "more_rows": max(0, len(points) - MOST_ROWS)}, {}
 
 
-def _parameters(asked: Asked, point: Point) -> str:
+def _parameters(asked: PageRequest, point: Point) -> str:
     """The versions with the parameters of a figure, where those are not the ones of now."""
     if question(point.metric) == question(asked.metric):
         return ""
@@ -230,7 +230,7 @@ def _at(by_tag: Mapping[str, Sequence[Point]], chosen: Point) -> dict[str, Point
 
 
 def _by_tag(
-    asked: Asked, chosen: Point, tags: Collection[str], tagged: Mapping[str, Point], unit: Unit
+    asked: PageRequest, chosen: Point, tags: Collection[str], tagged: Mapping[str, Point], unit: Unit
 ) -> Parts:
     """The tags of a segment in the chosen period, and how each differs from the baseline."""
     params = asked.params

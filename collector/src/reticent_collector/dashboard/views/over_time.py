@@ -11,7 +11,7 @@ from reticent_collector.dashboard.charts import Flag, Line
 from reticent_collector.dashboard.params import Params
 from reticent_collector.dashboard.points import Point, by_size, latest
 from reticent_collector.dashboard.views import TRENDS, Picture, mark, shade_of
-from reticent_collector.dashboard.views.asked import Asked, Parts
+from reticent_collector.dashboard.views.request import PageRequest, Parts
 from reticent_collector.figures import Unit
 from reticent_collector.stores import FEW
 
@@ -22,7 +22,7 @@ MOST_TIPS = 160  # of one chart: each is on the page twice
 
 
 def over_time(
-    asked: Asked, points: Sequence[Point], by_tag: Mapping[str, Sequence[Point]], unit: Unit
+    asked: PageRequest, points: Sequence[Point], by_tag: Mapping[str, Sequence[Point]], unit: Unit
 ) -> Parts:
     """The chart, with flags where something happened."""
     lines = _lines(asked, points, by_tag, unit)
@@ -50,7 +50,7 @@ def over_time(
     return {"over_time": shown}, {"series": Picture(chart, title, keys)}
 
 
-def series_label(asked: Asked, by: str = "") -> str:
+def series_label(asked: PageRequest, by: str = "") -> str:
     """What a chart over time shows."""
     compared = f", by {by}" if by else ""
     title = f"{TRENDS[asked.metric.kind]} of {asked.metric.name} per {asked.every}{asked.among}{compared}"
@@ -58,7 +58,7 @@ def series_label(asked: Asked, by: str = "") -> str:
 
 
 def _lines(
-    asked: Asked, points: Sequence[Point], by_tag: Mapping[str, Sequence[Point]], unit: Unit
+    asked: PageRequest, points: Sequence[Point], by_tag: Mapping[str, Sequence[Point]], unit: Unit
 ) -> list[Line]:
     """A line per visible tag, or per label among the largest, or one of all."""
     drawn: list[tuple[Sequence[Point], str, int]] = [(points, "", 0)]
@@ -80,7 +80,7 @@ def _lines(
     ]
 
 
-def _flags(asked: Asked, points: Sequence[Point]) -> list[Flag]:
+def _flags(asked: PageRequest, points: Sequence[Point]) -> list[Flag]:
     """What happened in what is shown: releases, and notes of readers."""
     if not points:
         return []

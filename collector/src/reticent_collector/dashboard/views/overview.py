@@ -232,7 +232,7 @@ def _shape(last: Point) -> Markup:
     if not isinstance(estimate, HistogramEstimate):
         return Markup()
     label = f"distribution of {last.metric.name} over devices, latest {last.every}"
-    return charts.small_histogram(estimate.edges, bars(estimate, "norm-sub"), label)
+    return charts.small_histogram(estimate.edges, bars(last.result, "norm-sub"), label)
 
 
 def _what_helps(last: Point, unit: Unit) -> str:

@@ -1,8 +1,12 @@
-"""A histogram or choice in one period: the share of each bucket or label, by tag, and quantiles."""
+"""
+A histogram or choice in one period: the share of each bucket or label, by tag, and quantiles.
+
+Numbers of labels may be amounts as well: all is in the unit of `amounts`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,22 +15,21 @@ from markupsafe import Markup
 from reticent.plan import ABSENT
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.points import Point, with_more_devices
-from reticent_collector.dashboard.views import Picture, edge_unit, shade_of
-from reticent_collector.dashboard.views.asked import Asked, Parts
+from reticent_collector.dashboard.views import Picture, edge_unit, shade_of, size_of, unit_for
 from reticent_collector.dashboard.views.makeup import makeup
 from reticent_collector.dashboard.views.over_time import visible_tags
+from reticent_collector.dashboard.views.request import PageRequest, Parts
 from reticent_collector.estimates import Estimate, HistogramEstimate, norm_sub
 from reticent_collector.estimates.distribution import Quantile
 from reticent_collector.figures import Unit
-from reticent_collector.results import Difference, Result, change_in_words, is_clear
+from reticent_collector.results import Difference, Result, is_clear
 
 MOST_TIMES = 100  # periods to choose from
 QUANTILES = (0.25, 0.5, 0.75, 0.9)
-PERCENT = Unit(0.01)
 
 
 def shares(
-    asked: Asked,
+    asked: PageRequest,
     chosen: Point,
     points: Sequence[Point],
     tagged: Mapping[str, Point],
@@ -38,8 +41,12 @@ def shares(
         return {"headline": None}, {}
     unit = _unit(result)
     groups = _groups(asked, tagged)
-    shown, pictures = _bars(asked, chosen, histogram, groups)
-    rows = _share_rows(histogram, unit, groups.values(), change)
+    shown, pictures = _bars(asked, chosen, groups)
+    rows = _share_rows(
+        result,
+        [one.estimate.buckets for one in groups.values() if isinstance(one.estimate, HistogramEstimate)],
+        change,
+    )
     shown |= {"rows": rows, "absent": rows[-1] if chosen.metric.absent else None}
     balance = result.balance
     shown |= _times(asked, points, chosen)
@@ -55,36 +62,43 @@ def _unit(result: Result) -> Unit:
     return Unit() if result.metric.labels else edge_unit(result.metric)
 
 
-def _groups(asked: Asked, tagged: Mapping[str, Point]) -> dict[str, HistogramEstimate]:
-    """The shares of each visible tag."""
-    visible = visible_tags(asked.plan, asked.params, tagged)
-    estimates = {tag: tagged[tag].result.estimate for tag in visible}
-    return {tag: one for tag, one in estimates.items() if isinstance(one, HistogramEstimate)}
+def amounts(result: Result) -> Unit:
+    """The unit of the numbers of buckets or labels: percent of devices, or that of the amounts."""
+    estimate = result.estimate
+    numbers = estimate.buckets if isinstance(estimate, HistogramEstimate) else (estimate,)
+    return unit_for(numbers[0], max(number.upper for number in numbers))
 
 
-def _bars(
-    asked: Asked, chosen: Point, histogram: HistogramEstimate, groups: Mapping[str, HistogramEstimate]
-) -> Parts:
+def _groups(asked: PageRequest, tagged: Mapping[str, Point]) -> dict[str, Result]:
+    """The result of each visible tag."""
+    return {tag: tagged[tag].result for tag in visible_tags(asked.plan, asked.params, tagged)}
+
+
+def _bars(asked: PageRequest, chosen: Point, groups: Mapping[str, Result]) -> Parts:
     """The chart of shares, of the whole fleet or of some tags below each other."""
-    params, metric = asked.params, chosen.metric
-    unit = _unit(chosen.result)
+    params, metric, result = asked.params, chosen.metric, chosen.result
+    unit, amount = _unit(result), amounts(result)
+    per = "label" if metric.labels else "bucket"
+    of_devices = f"{amount.name} of devices" if amount.name == "%" else amount.name
     what = (
-        f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, {_when(asked, chosen)}, "
-        f"with simultaneous {params.confidence} % intervals"
+        f"{'share of devices' if amount.name == '%' else 'mean'} per {per} of {metric.name}, "
+        f"{_when(asked, chosen)}, with simultaneous {params.confidence} % intervals"
     )
     keys = [(tag, shade_of(asked.plan, params.by, tag)) for tag in groups]
-    of_tags = [charts.Bars(bars(groups[tag], params.view, unit), tag, shade) for tag, shade in keys]
+    of_tags = [charts.Bars(bars(groups[tag], params.view, amount), tag, shade) for tag, shade in keys]
+    edges = [float(edge) / unit.size for edge in metric.mechanism.points] if not metric.labels else []
     chart = charts.histogram(
-        [edge / unit.size for edge in histogram.edges],
-        of_tags or [charts.Bars(bars(histogram, params.view, unit))],
+        edges,
+        of_tags or [charts.Bars(bars(result, params.view, amount))],
         f"{what}, by {params.by}" if groups else what,
         unit.name,
+        of_devices,
     )
-    shown = {"chart": chart, "compared": list(groups), "bucket_unit": unit.name}
+    shown = {"chart": chart, "compared": list(groups), "bucket_unit": unit.name, "amount": amount.name}
     return shown, {"shares": Picture(chart, what, keys)}
 
 
-def _when(asked: Asked, chosen: Point) -> str:
+def _when(asked: PageRequest, chosen: Point) -> str:
     return labels.period(chosen.start, chosen.end, chosen.every) + asked.among
 
 
@@ -94,20 +108,21 @@ def _error(result: Result, histogram: HistogramEstimate, unit: Unit) -> dict[str
     answered = [bucket for bucket in buckets if bucket.reports]
     # No bucket was asked about in every one of several rounds with few reports: then any is as good.
     heaviest = max(answered or buckets, key=lambda bucket: bucket.value)
-    expected = 100 * with_more_devices(result.metric, heaviest, result.rounds, result.period.plan)
+    expected = with_more_devices(result.metric, heaviest, result.rounds, result.period.plan)
     widest = max(bucket.half_width for bucket in buckets)
+    amount = amounts(result)
     return {
-        "makeup": makeup(heaviest),
-        "more_devices": f"{labels.rounded(expected, 2)} %",
+        "makeup": makeup(heaviest, amount),
+        "more_devices": amount.figure(0, expected).partition("± ")[2],
         "heaviest": bucket_name(heaviest, unit),
-        "widest": labels.percent(widest, widest),
+        "widest": amount.figure(0, widest).partition("± ")[2],
         "negative": sum(bucket.value < 0 for bucket in buckets),
-        "total": labels.percent(sum(bucket.value for bucket in answered), 0.01),
+        "total": f"{labels.number(sum(bucket.value for bucket in answered) / amount.size, 1)} {amount.name}".rstrip(),
         "inconsistent": [bucket_name(bucket, unit) for bucket in buckets if not bucket.consistent],
     }
 
 
-def _below(asked: Asked, result: Result) -> Parts:
+def _below(asked: PageRequest, result: Result) -> Parts:
     """The share of devices at or below each value, and quantiles; labels have no order."""
     metric, params = result.metric, asked.params
     if metric.labels:
@@ -134,7 +149,7 @@ def _quantile_row(quantile: Quantile) -> dict[str, str]:
     }
 
 
-def _times(asked: Asked, points: Sequence[Point], chosen: Point) -> dict[str, Any]:
+def _times(asked: PageRequest, points: Sequence[Point], chosen: Point) -> dict[str, Any]:
     """The periods to choose from, around the chosen one, and links to the ones beside it."""
 
     def link(point: Point) -> str:
@@ -157,50 +172,60 @@ def _times(asked: Asked, points: Sequence[Point], chosen: Point) -> dict[str, An
 
 
 def _share_rows(
-    histogram: HistogramEstimate, unit: Unit, groups: Iterable[HistogramEstimate], change: Difference | None
+    result: Result, groups: Sequence[Sequence[Estimate]], change: Difference | None
 ) -> list[dict[str, Any]]:
-    """A row per bucket, with its change and its share in each group."""
+    """A row per bucket, with its change and its number in each group; the unit is that of the column."""
+    histogram, unit, amount = result.estimate, _unit(result), amounts(result)
+    plain = Unit(amount.size)
     rows = []
+    if not isinstance(histogram, HistogramEstimate):
+        return rows
     for place, (bucket, share) in enumerate(zip(histogram.buckets, norm_sub(histogram), strict=True)):
-        value, _, half_width = PERCENT.figure(bucket.value, bucket.half_width).partition(" ± ")
+        value, _, half_width = plain.figure(bucket.value, bucket.half_width).partition(" ± ")
         changed = change.numbers[place] if change else None
-        in_groups = [group.buckets[place] for group in groups]
         rows.append(
             {
                 "bucket": bucket_name(bucket, unit),
                 "raw": value,
                 "half_width": half_width,
-                "interval": " to ".join(PERCENT.ends(bucket.lower, bucket.upper)),
-                "norm_sub": labels.number(100 * share, labels.places(100 * bucket.half_width)),
+                "interval": " to ".join(plain.ends(bucket.lower, bucket.upper)),
+                "norm_sub": labels.number(
+                    share / amount.size, labels.places(bucket.half_width / amount.size)
+                ),
                 "reports": f"{bucket.reports:,}",
-                "change": change_in_words(changed).partition(" percentage")[0] if changed else "",
+                "change": size_of(changed, plain) if changed else "",
                 "is_clear": changed is not None and is_clear(changed),
-                "tags": [PERCENT.figure(one.value, one.half_width) for one in in_groups],
+                "tags": [plain.figure(group[place].value, group[place].half_width) for group in groups],
             }
         )
     return rows
 
 
-def bars(histogram: HistogramEstimate, view: str = "cut", unit: Unit | None = None) -> list[charts.Bar]:
+def bars(result: Result, view: str = "cut", amount: Unit | None = None) -> list[charts.Bar]:
     """
     The buckets as they are drawn; that of devices without a value is not.
 
-    Unbiased shares may be below 0: they are drawn there in the view "raw" only.
+    Unbiased numbers may be below 0: they are drawn there in the view "raw" only.
     """
+    histogram = result.estimate
+    if not isinstance(histogram, HistogramEstimate):
+        return []
     drawn = []
-    edges = unit or Unit(1.0, labels.plural(histogram.unit))
+    edges, amount = _unit(result), amount or amounts(result)
     for bucket, share in zip(histogram.buckets, norm_sub(histogram), strict=True):
-        if bucket.label == ABSENT:
+        if (result.metric.labels and bucket.label not in result.metric.labels) or bucket.label == ABSENT:
             continue
         value = bucket.value if bucket.reports else 0.0
         tip = (
             f"{bucket_name(bucket, edges)} {'' if bucket.label else edges.name}\n"
-            f"{Unit(0.01, '%').figure(bucket.value, bucket.half_width)} "
-            f"({' to '.join(PERCENT.ends(bucket.lower, bucket.upper))} %), "
-            f"Norm-Sub {labels.percent(share, bucket.half_width)}, {bucket.reports:,} reports"
+            f"{amount.figure(bucket.value, bucket.half_width)} "
+            f"({' to '.join(Unit(amount.size).ends(bucket.lower, bucket.upper))} {amount.name}), "
+            f"Norm-Sub {labels.number(share / amount.size, labels.places(bucket.half_width / amount.size))} "
+            f"{amount.name}, {bucket.reports:,} reports"
         )
         shown = {"raw": value, "norm-sub": share}.get(view, max(value, 0.0))
-        drawn.append(charts.Bar(shown, bucket.lower, bucket.upper, tip, bucket.label))
+        ends = bucket.lower / amount.size, bucket.upper / amount.size
+        drawn.append(charts.Bar(shown / amount.size, *ends, tip, bucket.label))
     return drawn
 
 

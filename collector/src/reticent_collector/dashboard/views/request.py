@@ -27,7 +27,7 @@ Parts = tuple[dict[str, Any], dict[str, Picture]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageRequest:
     """The metric that a page is about, and the choices in its address."""
 
     reader: PointReader

@@ -3,8 +3,8 @@ What the collector takes, in one run on one machine, the load beside it: as rati
 
     python -m benchmarks.collector                 # everything but the millions, some minutes
     python -m benchmarks.collector --quick         # a look
-    python -m benchmarks.collector --millions      # ten million reports in an open round: slowest commit, start
-    python -m benchmarks.collector --beside PATH   # and the `reticent` command of another version
+    python -m benchmarks.collector --millions      # one and ten million reports in an open round: memory, start
+    python -m benchmarks.collector --beside PATH   # and the `reticent` command, or the checkout, of another version
 
 Ratios compare durable single reports with those of a collector that does nothing else (`benchmarks.bare`), and
 batches with the bytes of their records written and synced to a plain file, in the same run: absolute figures depend
@@ -20,7 +20,7 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from benchmarks import load
@@ -70,44 +70,64 @@ def single_reports(table: Table, folder: Path, runs: int, seconds: float, beside
                 table.add(f"{name}, {connections} connections", "reports/s", rate, measure)
 
 
-def batch_reports(table: Table, folder: Path, runs: int, scale: int) -> None:
+def batch_reports(table: Table, folder: Path, runs: int, scale: int, beside: str | None) -> None:
     """Lines of JSON by the thousand, packed batches by ten thousand; bodies are made beforehand."""
-    with collector(f"sqlite:///{folder}/batch.db") as service:
+    with ExitStack() as running:
+        processes = {"": running.enter_context(collector(f"sqlite:///{folder}/batch.db"))}
+        if beside:
+            other = collector(f"sqlite:///{folder}/other-batch.db", command=beside)
+            processes[", the other version"] = running.enter_context(other)
         for name, kind, make, size, count in (
             ("NDJSON, batches of 1,000", NDJSON, ndjson, 1_000, 100 * scale),
             ("packed, batches of 10,000", PACKED, packed, 10_000, 50 * scale),
         ):
-            rates, plain = [], []
+            plain = []
+            rates: dict[str, list[float]] = {version: [] for version in processes}
             for _ in range(runs):
-                bodies = [make(size) for _ in range(count)]
-                rates.append(size * count / batches(service.port, kind, bodies, connections=16))
+                for version, process in processes.items():
+                    bodies = [make(size) for _ in range(count)]
+                    seconds = batches(process.port, kind, bodies, connections=16)
+                    rates[version].append(size * count / seconds)
                 plain.append(size * count / synced(folder / "plain", size * Layout(PLAN).width, count))
             table.add(f"{name}: records written and synced", "reports/s", plain)
-            table.add(name, "reports/s", rates, max(plain))
+            for version, rate in rates.items():
+                table.add(f"{name}{version}", "reports/s", rate, max(plain))
 
 
-def millions(table: Table, folder: Path, reports: int) -> None:
-    """An open round of ten million: its slowest commit, what a report costs in memory, and a start with them."""
+def millions(table: Table, folder: Path, sizes: Sequence[int], seconds: float) -> None:
+    """An open round that grows to each size: its slowest commit, the collector's memory at work, and its start."""
     url = f"sqlite:///{folder}/open.db"
-    with collector(url) as service:
-        empty, start = service.memory, service.seconds_to_start
-    store = open_store(url)
     key = RoundKey(PLAN.name, PLAN.version, this_round())
-    commits, syncs = [], []
-    for _ in range(reports // 10_000):
-        group = records(10_000).tobytes()
-        syncs.append(synced(folder / "plain", len(group), 1))
-        begin = time.perf_counter()
-        store.append({key: group})
-        commits.append(time.perf_counter() - begin)
-    store.close()
-    table.add("slowest of as many plain writes that were synced", "ms", [max(syncs) * 1000])
-    table.add(f"slowest commit of 10,000 while {reports:,} arrive", "ms", [max(commits) * 1000])
-    with collector(url) as service:
-        memory = (service.memory - empty) / reports
-        table.add(f"memory per open report, {reports:,} of them", "bytes", [memory])
-        table.add(f"start with {reports:,} open reports", "s", [service.seconds_to_start])
-        table.add("start with none", "s", [start])
+    empty, start = at_work(url, seconds)
+    table.add("memory with no open reports, at work", "MB", [empty / 1e6])
+    table.add("start with no open reports", "s", start, least=True)
+    there = 0
+    for size in sizes:
+        commits, syncs = [], []
+        with closing(open_store(url)) as store:
+            for _ in range((size - there) // 10_000):
+                group = records(10_000).tobytes()
+                syncs.append(synced(folder / "plain", len(group), 1))
+                begin = time.perf_counter()
+                store.append({key: group})
+                commits.append(time.perf_counter() - begin)
+        there = size
+        table.add(f"slowest plain write, synced, up to {size:,}", "ms", [max(syncs) * 1000])
+        table.add(f"slowest commit of 10,000, up to {size:,}", "ms", [max(commits) * 1000])
+        memory, starts = at_work(url, seconds)
+        table.add(f"memory with {size:,} open reports, at work", "MB", [memory / 1e6], empty / 1e6)
+        table.add(f"start with {size:,} open reports", "s", starts, min(start), least=True)
+
+
+def at_work(url: str, seconds: float) -> tuple[int, list[float]]:
+    """The memory of a collector that takes single reports, and how long each of three starts took."""
+    starts = []
+    for _ in range(3):
+        with collector(url) as service:
+            starts.append(service.seconds_to_start)
+            singles([service.port], 64, seconds)
+            memory = service.memory
+    return memory, starts
 
 
 def postgres(table: Table, url: str, runs: int, seconds: float) -> None:
@@ -137,21 +157,24 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--only", choices=["single", "batch", "postgres", "lake"])
-    parser.add_argument("--millions", action="store_true", help="ten million reports; one with --quick")
-    parser.add_argument("--beside", help="the command of another version, for single reports")
+    parser.add_argument("--millions", action="store_true", help="open rounds of --reports instead")
+    parser.add_argument("--reports", default="1000000,10000000", help="with --millions: sizes that grow")
+    parser.add_argument("--beside", help="another version: its command, or a checkout with an environment")
     chosen = parser.parse_args()
+    if chosen.beside and Path(chosen.beside).is_dir():
+        chosen.beside = str(Path(chosen.beside) / ".venv" / "bin" / "reticent")
     runs, seconds, scale = (1, 2.0, 1) if chosen.quick else (3, 4.0, 3)
     table, url = Table(), os.environ.get("RETICENT_BENCH_POSTGRES")
     with tempfile.TemporaryDirectory(prefix="reticent-bench-") as name:
         folder = Path(name)
         parts = {
             "single": lambda: single_reports(table, folder, runs, seconds, chosen.beside),
-            "batch": lambda: batch_reports(table, folder, runs, scale),
+            "batch": lambda: batch_reports(table, folder, runs, scale, chosen.beside),
             "postgres": lambda: postgres(table, url, runs, seconds) if url else None,
             "lake": lambda: lake(table, folder, runs, seconds, scale),
         }
         if chosen.millions:
-            millions(table, folder, 1_000_000 if chosen.quick else 10_000_000)
+            millions(table, folder, [int(size) for size in chosen.reports.split(",")], seconds)
         else:
             for part in [chosen.only] if chosen.only else parts:
                 parts[part]()

@@ -107,7 +107,6 @@ def large_round(open_again: Callable[[], Store], name: str, reports: int) -> Non
             store.append({key: group})
             slowest = max(slowest, time.perf_counter() - start)
     print(f"{'':38}{slowest * 1000:12.0f} ms for the slowest group")
-    print(f"{'':38}{store.nbytes / reports:12.1f} bytes per report in memory")
     with measured(f"{name}: provisional counts", reports):
         store.counts(key)
     store.close()

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import reticent
 from reticent.device import Entry, Epoch, Receipt, Told
-from reticent.html import Safe, bar, folded, note, page, safe, table, under
+from reticent.html import Safe, bar, details, note, page, safe, table, under
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan, Segment
 from reticent.privacy import CLAIMS, printed
@@ -117,7 +117,9 @@ def everything() -> list[str]:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_text_comes_out_as_it_went_in(text: str) -> None:
     html = page(
-        table(text, [text, "b"], [[text, under("", text)]], [[text, 1]]), note(text), folded(text, note(text))
+        table(text, [text, "b"], [[text, under("", text)]], [[text, 1]]),
+        note(text),
+        details(text, note(text)),
     )
     read = Reader(html)
     assert {tag for tag, _ in read.tags} <= TAGS

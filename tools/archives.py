@@ -127,3 +127,46 @@ def changelog_problems(text: str, version: str, final: bool) -> list[str]:
     if re.fullmatch(rf"{re.escape(version)} \(({allowed})\)", heading):
         return []
     return [f'CHANGELOG.md: expected the heading "{version} (year-month-day)", got "{heading}"']
+
+
+def npm_problems(files: set[str], found: str, version: str) -> list[str]:
+    """
+    What is wrong with the package of the JavaScript device.
+
+    >>> npm_problems({"LICENSE", "README.md", "package.json", "index.d.ts", "src/index.js"}, "0.1.0", "0.1.0")
+    []
+    >>> npm_problems({"LICENSE", "README.md", "package.json", "src/index.js", "tests/a.test.mjs"}, "0.1.0", "0.2.0")
+    ['holds tests/a.test.mjs', 'lacks index.d.ts', 'has version 0.1.0, expected 0.2.0']
+    """
+    needed = {"LICENSE", "README.md", "package.json", "index.d.ts", "src/index.js"}
+    wanted = re.compile(r"src/[\w-]+\.js|[\w-]+\.d\.ts|LICENSE|README\.md|package\.json")
+    problems = [f"holds {name}" for name in sorted(files) if not wanted.fullmatch(name)]
+    problems += [f"lacks {name}" for name in sorted(needed - files)]
+    if found != version:
+        problems.append(f"has version {found}, expected {version}")
+    return problems
+
+
+_AGREED = re.compile(
+    r"MIT|BSD|Apache|ISC|PSF|Python Software Foundation|MPL|Mozilla Public|Zlib|Unlicense|HPND"
+    r"|LGPL|Lesser General Public",
+    re.IGNORECASE,
+)
+
+
+def licence_problems(licences: dict[str, str]) -> list[str]:
+    """
+    The packages whose licence is none of those that a dependency may have, by name.
+
+    >>> licence_problems({"click": "BSD-3-Clause", "psycopg": "GNU Lesser General Public License v3"})
+    []
+    >>> licence_problems({"viral": "AGPL-3.0-only", "silent": ""})
+    ['silent: its metadata name no licence', 'viral: AGPL-3.0-only is not a licence that a dependency may have']
+    """
+    problems = []
+    for name, words in sorted(licences.items()):
+        if not words.strip():
+            problems.append(f"{name}: its metadata name no licence")
+        elif not _AGREED.search(words):
+            problems.append(f"{name}: {words.strip()} is not a licence that a dependency may have")
+    return problems

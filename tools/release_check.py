@@ -11,6 +11,7 @@ From a clone. The archives are left in dist/. Needs the network, for a package i
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,9 @@ from archives import (
     changelog_problems,
     in_sdist,
     in_wheel,
+    licence_problems,
     metadata_problems,
+    npm_problems,
     sdist_problems,
     version_problems,
     wheel_problems,
@@ -59,6 +62,24 @@ for name in sys.argv[2:]:
     assert version(name.replace("_", "-")) == sys.argv[1], (name, version(name.replace("_", "-")))
 """
 
+LICENCES = """
+import json
+from importlib.metadata import distributions
+found = {}
+for each in distributions():
+    head = each.metadata
+    words = [head.get("License-Expression") or "", (head.get("License") or "")[:200]]
+    words += [line for line in head.get_all("Classifier") or [] if line.startswith("License ::")]
+    found[each.name] = " ".join(words)
+print(json.dumps(found))
+"""
+
+IN_NODE = """
+import { Device } from "reticent";
+import { folderState } from "reticent/node";
+if (typeof Device.open !== "function" || typeof folderState !== "function") throw new Error("an entry is missing");
+"""
+
 
 class Built(NamedTuple):
     """What is uploaded of a house."""
@@ -72,10 +93,8 @@ def tell(step: str) -> None:
     print(f"-- {step}", flush=True)
 
 
-def build(folder: Path) -> dict[str, Built]:
+def build(environment: Environment) -> dict[str, Built]:
     """Build each sdist, each wheel from its sdist (which is shown to be enough by that), and check them."""
-    environment = Environment(folder / "tools")
-    environment.install(*PINNED, "build", "twine", "hatchling")
     shutil.rmtree(DIST, ignore_errors=True)
     built = {}
     for house in PUBLISHED:
@@ -118,10 +137,55 @@ def bare(archive: Path, folder: Path, version: str) -> None:
             sys.exit(f"release-check: stopped, since reticent device {verb} does not name the plan")
 
 
-def verbs() -> list[str]:
-    """The verbs that the published houses bring."""
-    entries = (project(house).get("entry-points", {}) for house in PUBLISHED)
+def npm(folder: Path, version: str) -> list[str]:
+    """Pack the JavaScript device, look into the package, install it alone and load its entries."""
+    if shutil.which("npm") is None:
+        return ["device-js: npm is not installed, so its package was not built"]
+    source = ROOT / "device-js"
+    packed = subprocess.check_output(
+        ["npm", "pack", "--json", "--pack-destination", DIST], cwd=source, text=True
+    )
+    (described,) = json.loads(packed)
+    home = folder / "npm"
+    home.mkdir()
+    (home / "package.json").write_text('{"type": "module", "private": true}')
+    (home / "program.mjs").write_text(IN_NODE)
+    archive = DIST / described["filename"]
+    subprocess.run(["npm", "install", "--silent", "--offline", archive], cwd=home, check=True)
+    subprocess.run(["node", "program.mjs"], cwd=home, check=True)
+    files = {each["path"] for each in described["files"]}
+    return [f"device-js: {problem}" for problem in npm_problems(files, described["version"], version)]
+
+
+def verbs(*houses: str) -> list[str]:
+    """The verbs that some houses bring."""
+    entries = (project(house).get("entry-points", {}) for house in houses)
     return ["device", *(verb for each in entries for verb in each.get("reticent.commands", {}))]
+
+
+def alone(built: dict[str, Built], folder: Path, version: str) -> None:
+    """Install each house with what it requires and nothing optional, import it, and ask its verbs for their help."""
+    for house in PUBLISHED[1:]:
+        environment = Environment(folder / house)
+        environment.install(*PINNED, "--find-links", DIST, built[house].wheel)
+        environment.run("-W", "error", "-c", TOGETHER, version, package(house))
+        if house != "otel":  # its verb comes with an extra
+            for verb in verbs(house):
+                environment.command("reticent", verb, "--help")
+
+
+def bill(tools: Environment, environment: Environment) -> list[str]:
+    """Write what is inside an environment as CycloneDX, and tell of licences that nobody has agreed to."""
+    tools.run(
+        "-m",
+        "cyclonedx_py",
+        "environment",
+        "--output-reproducible",
+        "-o",
+        DIST / "sbom.cdx.json",
+        environment.python,
+    )
+    return licence_problems(json.loads(environment.answer("-c", LICENCES)))
 
 
 def together(built: dict[str, Built], folder: Path, version: str) -> Environment:
@@ -131,7 +195,7 @@ def together(built: dict[str, Built], folder: Path, version: str) -> Environment
     environment.install(*PINNED, *(f"{each.wheel}{with_extras(house)}" for house, each in built.items()))
     environment.run("-W", "error", "-c", TOGETHER, version, *map(package, PUBLISHED))
     listed = environment.command("reticent", "--help")
-    for verb in verbs():
+    for verb in verbs(*PUBLISHED):
         if f" {verb} " not in listed:
             sys.exit(f"release-check: stopped, since reticent --help does not list {verb}")
         environment.command("reticent", verb, "--help")
@@ -170,14 +234,21 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="reticent-release-") as name:
         folder = Path(name)
         tell(f"building {', '.join(PUBLISHED)}: each sdist, and the wheel from it")
-        built = build(folder)
+        tools = Environment(folder / "tools")
+        tools.install(*PINNED, "build", "twine", "hatchling", "cyclonedx-bom")
+        built = build(tools)
         for house, archives in built.items():
             problems += contents(house, archives, version)
         for archive in built["device"]:
             tell(f"a device with {archive.name} alone")
             bare(archive, folder, version)
-        tell("all wheels together")
+        tell("the JavaScript device, packed and loaded")
+        problems += npm(folder, version)
+        tell("each wheel by itself")
+        alone(built, folder, version)
+        tell("all wheels together, their bill of materials and licences")
         environment = together(built, folder, version)
+        problems += bill(tools, environment)
         if not options.quick:
             tell("the tests on the installed wheels")
             tests(environment)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reticent.errors import StoreError
-from reticent_collector.http.log import log_queue
+from reticent_collector.http.log import REPEAT_SECONDS, _Repeats, log_queue
 from reticent_lab.fleet import SdkFleet
 
 
@@ -85,6 +85,7 @@ def test_the_log_says_where_a_page_failed_and_not_what_was_in_it(
 
     monkeypatch.setattr(world.store, "rounds", broken)
     monkeypatch.setattr("reticent_collector.http.log.quiet", False)
+    monkeypatch.setattr("reticent_collector.http.log._repeats", _Repeats())
     capsys.readouterr()
     assert [world.get(path).status for path in ("/", "/")] == [500, 503]
     assert log_queue.flush()
@@ -94,6 +95,30 @@ def test_the_log_says_where_a_page_failed_and_not_what_was_in_it(
     assert re.fullmatch(r"reticent_collector/results/reader\.py:\d+", internal["at"])
     assert "what was asked" not in logged
     assert (store["event"], store["reason"]) == ("store-failed", "the disk is full")
+
+
+def test_a_store_that_is_away_is_a_line_and_not_one_for_each_who_asks(
+    make_world: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world, reasons = make_world(), ["it is away"] * 20 + ["the disk is full"] * 20
+
+    def broken(*arguments: object) -> None:
+        raise StoreError(reasons.pop(0))
+
+    monkeypatch.setattr(world.store, "rounds", broken)
+    monkeypatch.setattr("reticent_collector.http.log.quiet", False)
+    now = [100.0]
+    monkeypatch.setattr("reticent_collector.http.log._repeats", _Repeats(lambda: now[0]))
+    capsys.readouterr()
+    assert {world.get("/").status for _ in range(40)} == {503}
+    assert log_queue.flush()
+    told = [json.loads(line)["reason"] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["it is away", "the disk is full"]
+    now[0] += REPEAT_SECONDS
+    reasons.append("it is away")
+    assert world.get("/").status == 503
+    assert log_queue.flush()
+    assert "it is away" in capsys.readouterr().err
 
 
 def test_a_health_function_that_fails_is_a_page_too(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:

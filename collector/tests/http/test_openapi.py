@@ -88,7 +88,7 @@ def examine(operation: Any, address: str, headers: dict[str, str]) -> None:
     cases = st.one_of(operation.as_strategy(generation_mode=mode) for mode in schemathesis.GenerationMode)
 
     @settings(
-        max_examples=20, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+        max_examples=8, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(case=cases)

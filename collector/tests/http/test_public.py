@@ -23,6 +23,8 @@ from reticent.plan import Plan
 from reticent_collector import dashboard
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.counts import ABOUT
+from reticent_collector.dashboard.points import PointReader
+from reticent_collector.dashboard.public import public_handlers
 from reticent_collector.http import Collector, Readers
 from reticent_collector.results import Results, Selection
 from reticent_collector.stores import Layout, RoundKey, create_key, open_store
@@ -243,6 +245,28 @@ def test_a_crowd_is_answered_from_memory(
     monkeypatch.setattr(Results, "periods", never)
     monkeypatch.setattr(Results, "plans", never)
     assert {service.get(path).status for path in PUBLISHED * 3} == {200}
+
+
+def test_every_path_of_many_metrics_is_answered_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are kept, however many metrics a plan has; an older collector kept 128 answers."""
+    plan = Plan.from_toml(
+        BARE + "".join(f"[metrics.m{n}]\nkind = 'mean'\nmax_value = 1\nepsilon = 1.0\n" for n in range(150))
+    )
+    store = open_store("memory:")
+    store.register(plan)
+    table = public_handlers(PointReader(Results(store)), {plan.name})["/public/{plan}/{metric}.csv"]
+
+    def ask() -> set[int]:
+        scopes = [
+            {"type": "http", "method": "GET", "headers": [], "path": f"/public/{plan.name}/{metric.name}.csv",
+             "path_params": {"plan": plan.name, "metric": metric.name}}
+            for metric in plan.metrics
+        ]  # fmt: skip
+        return {table(Request(scope)).status_code for scope in scopes}
+
+    assert ask() == {200}
+    monkeypatch.setattr(Results, "versions", None)
+    assert ask() == {200}
 
 
 def test_an_answer_is_made_anew_after_a_minute(

@@ -25,6 +25,7 @@ from tests.shared.relays import (
     NDJSON,
     NOW,
     PLAN,
+    PLANS,
     Recorder,
     counted,
     post_all,
@@ -160,6 +161,29 @@ def test_what_is_answered_makes_room_for_others() -> None:
     with Recorder() as recorder, relaying(recorder.url, most_waiting=2) as relay:
         for report in make_reports(PLAN, NOW, 8):
             assert relay.send(report).status == 202
+
+
+def test_a_plan_with_few_reports_does_not_wait_for_one_with_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Versions take turns, however many reports of one of them wait."""
+    monkeypatch.setattr("reticent_collector.http.relay.MOST_IN_BATCH", 2)
+    crowd, few = make_reports(PLAN, NOW, 60), make_reports(PLANS[1], NOW, 1)
+
+    with Recorder() as recorder:
+
+        def slowly(body: bytes) -> bytes:
+            time.sleep(0.01)
+            return recorder.accept(body)
+
+        recorder._answer = slowly
+        with relaying(recorder.url) as relay, ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(relay.post, to_ndjson(crowd), NDJSON)
+            while not recorder.requests:
+                time.sleep(0.001)
+            assert relay.send(few[0]).status == 202
+            sent_before = len(recorder.requests)
+            assert waiting.result().status == 202
+    assert len(recorder.requests) == 31
+    assert sent_before < 20
 
 
 def test_whether_a_round_is_open_is_for_the_collector_to_say() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +159,22 @@ class CountsRepeats(SqliteStore):
             return Count(len(records), self.layout(key).counts(records))
 
 
+class OverlooksClosing(SqliteStore):
+    """Does not finish what another collector began to seal."""
+
+    class kind(SqliteBackend):  # noqa: N801
+        def unsealed(self) -> list[RoundKey]:
+            return [info.key for info in self.rounds() if info.state == "open"]
+
+
+class MixesMetrics(SqliteStore):
+    """Has rounds in the counts of a metric that are not sealed."""
+
+    class kind(SqliteBackend):  # noqa: N801
+        def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
+            return {key: {} for key in keys} | super().metric_counts(keys, metric)
+
+
 def test_a_store_that_writes_though_it_is_read_only_is_told(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'broken.db'}"
     with pytest.raises(BrokenLawError, match="register of a store that is read only must raise StoreError"):
@@ -181,6 +197,8 @@ def test_a_store_that_writes_though_it_is_read_only_is_told(tmp_path: Path) -> N
         (LosesKeys, "has each key as it was added"),
         (CountsItselfOnly, "counts\\(\\) equals count_reports"),
         (CountsRepeats, "counts\\(\\) equals count_reports"),
+        (OverlooksClosing, "unsealed\\(\\) has the rounds"),
+        (MixesMetrics, "metric_counts\\(\\) has one metric"),
     ],
 )
 def test_a_broken_store_is_told_its_law(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -82,10 +83,7 @@ def run(*arguments: str) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.parametrize(
-    ("kind", "other"),
-    [(kind, other) for kind in KINDS for other in KINDS if kind != other or kind == "sqlite"],
-)
+@pytest.mark.parametrize(("kind", "other"), list(itertools.pairwise((*KINDS, KINDS[0]))))
 def test_a_copy_holds_what_the_store_holds(
     kind: str, other: str, address: Callable[[str, str], str], opened: Open
 ) -> None:
@@ -228,7 +226,7 @@ def test_a_round_that_exists_is_not_overwritten(address: Callable[[str, str], st
         for number in (SEALED[0], PRUNED, OPEN):
             assert not backend.put_sealed(bench.key(number), Count(0, {}))
         assert bench.store.counts(bench.key(SEALED[0])) == before
-        assert bench.store.backend.state(bench.key(OPEN)) == "open"
+        assert bench.key(OPEN) in bench.store.unsealed()
 
 
 def test_a_store_is_not_copied_into_itself_and_a_missing_one_not_made(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from math import isnan
 
-__all__ = ["Safe", "bar", "folded", "note", "page", "safe", "table", "under"]
+__all__ = ["Safe", "bar", "details", "note", "page", "safe", "table", "under"]
 
 _LINE = "1px solid rgba(128,128,128,.5)"
 _CAPTION = "text-align:left;font-weight:bold;padding:2px 0;white-space:nowrap"
@@ -69,7 +69,7 @@ def note(text: object) -> Safe:
     return Safe(f'<p style="margin:.3em 0"><small>{safe(text)}</small></p>')
 
 
-def folded(summary: object, inside: Safe) -> Safe:
+def details(summary: object, inside: Safe) -> Safe:
     """Content that opens on a click."""
     return Safe(f'<details><summary style="cursor:pointer">{safe(summary)}</summary>{inside}</details>')
 

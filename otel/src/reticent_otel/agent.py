@@ -115,38 +115,48 @@ def _reading(metric: Metric, stream: bytes, streams: Streams) -> Reading:
     data: Any = getattr(metric, form) if form else None
     temporality = getattr(data, "aggregation_temporality", None)
     is_delta = temporality == AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA
-    if form == "gauge":
-        kind = Kind.GAUGE
-    elif form in ("histogram", "exponential_histogram"):
-        kind = Kind.HISTOGRAM
-    elif form == "sum" and data.is_monotonic:
-        kind = Kind.INCREASE
-    elif form == "sum" and not is_delta:
-        kind = Kind.LEVEL
-    else:
-        what = (
+    kind = _kind(form, data, is_delta)
+    if kind is Kind.UNUSABLE:
+        problem = (
             "an up-down counter must be exported as a running total" if form == "sum" else "it is a summary"
         )
-        return Reading(metric.name, metric.unit, Kind.UNUSABLE, [], what)
+        return Reading(metric.name, metric.unit, kind, [], problem)
     points = []
     for point in data.data_points:
         if point.flags & DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK:
             continue
         attributes = {pair.key: _plain(pair.value) for pair in point.attributes}
-        if kind is Kind.HISTOGRAM:
-            largest = exact(point.max) if point.HasField("max") and is_delta else None
-            totals = [exact(point.sum), exact(point.count)]
-        else:
-            largest = None
-            totals = [exact(getattr(point, point.WhichOneof("value") or "as_int"))]
+        totals = _totals(point, kind)
         if kind in (Kind.INCREASE, Kind.HISTOGRAM) and not is_delta:
             labels = repr(sorted(attributes.items())).encode()
             grown = streams.increase(stream + labels, point.start_time_unix_nano, totals)
             if grown is None:
                 continue
             totals = grown
+        has_largest = kind is Kind.HISTOGRAM and is_delta and point.HasField("max")
+        largest = exact(point.max) if has_largest else None
         points.append(DataPoint(totals[0], int(totals[1]) if len(totals) > 1 else 0, largest, attributes))
     return Reading(metric.name, metric.unit, kind, points)
+
+
+def _kind(form: str | None, data: Any, is_delta: bool) -> Kind:
+    """What the numbers of a metric are."""
+    if form == "gauge":
+        return Kind.GAUGE
+    if form in ("histogram", "exponential_histogram"):
+        return Kind.HISTOGRAM
+    if form != "sum":
+        return Kind.UNUSABLE
+    if data.is_monotonic:
+        return Kind.INCREASE
+    return Kind.UNUSABLE if is_delta else Kind.LEVEL
+
+
+def _totals(point: Any, kind: Kind) -> list[Number]:
+    """The number of a data point; of a histogram the sum and the count of what was recorded."""
+    if kind is Kind.HISTOGRAM:
+        return [exact(point.sum), exact(point.count)]
+    return [exact(getattr(point, point.WhichOneof("value") or "as_int"))]
 
 
 def _plain(value: Any) -> object:

@@ -84,25 +84,36 @@ class Feed:
             if routes and reading.problem:
                 routes, problem = [], reading.problem
             for route in routes:
-                points = [point for point in reading.points if route.matches(point.attributes)]
-                if route.attribute:
-                    self._choose(route, points)
-                elif route.take == "sum":
-                    amounts[reading.kind, route.metric] += [route.scaled(point.number) for point in points]
-                elif reading.kind is not Kind.HISTOGRAM:
-                    problem = f"only a histogram has a {route.take}"
-                elif route.take == "count":
-                    amounts[Kind.INCREASE, route.metric] += [Fraction(point.count) for point in points]
-                elif not self._set_of_round(route, points):
-                    problem = "its points lack the maximum; export deltas with min and max"
-            name = printable(reading.instrument, _LONGEST_NAME)
-            if problem:
-                self.warn(name, f"reticent: instrument {name} is not used: {problem}")
-            if name in self._instruments or len(self._instruments) < _MOST_INSTRUMENTS:
-                fed = sorted({route.metric for route in routes})
-                shown = printable(problem, _LONGEST_WARNING)
-                self._instruments[name] = {"metrics": fed, "points": len(reading.points), "problem": shown}
+                problem = self._take_by(route, reading, amounts) or problem
+            self._note(reading, routes, problem)
         self._record(amounts)
+
+    def _take_by(
+        self, route: Route, reading: Reading, amounts: Mapping[tuple[Kind, str], list[Number]]
+    ) -> str:
+        """Take what a route asks of a reading, or add it to `amounts`; why it cannot be used, or nothing."""
+        points = [point for point in reading.points if route.matches(point.attributes)]
+        if route.attribute:
+            self._choose(route, points)
+        elif route.take == "sum":
+            amounts[reading.kind, route.metric].extend(route.scaled(point.number) for point in points)
+        elif reading.kind is not Kind.HISTOGRAM:
+            return f"only a histogram has a {route.take}"
+        elif route.take == "count":
+            amounts[Kind.INCREASE, route.metric].extend(Fraction(point.count) for point in points)
+        elif not self._set_of_round(route, points):
+            return "its points lack the maximum; export deltas with min and max"
+        return ""
+
+    def _note(self, reading: Reading, routes: Iterable[Route], problem: str) -> None:
+        """Keep which metrics an instrument feeds, and warn where it cannot be used."""
+        name = printable(reading.instrument, _LONGEST_NAME)
+        if problem:
+            self.warn(name, f"reticent: instrument {name} is not used: {problem}")
+        if name in self._instruments or len(self._instruments) < _MOST_INSTRUMENTS:
+            fed = sorted({route.metric for route in routes})
+            shown = printable(problem, _LONGEST_WARNING)
+            self._instruments[name] = {"metrics": fed, "points": len(reading.points), "problem": shown}
 
     def recorded(self) -> dict[str, object]:
         """

@@ -154,19 +154,26 @@ def ingest(
                     break
                 tell(lambda: f"{summary}; continuing.")
         finally:  # also when the rest cannot be taken, or Ctrl-C ends it
-            for row in [] if as_json else summary.first:
-                click.echo(f"{row['where']}: {row['code']}: {row['reason']}", err=True)
-            if not as_json and Verdict.MALFORMED in summary.refused:
-                hint = "a line is a report in JSON, as reticent device preview shows it"
-                click.echo(f"  Hint: {hint}", err=True)
-            if not as_json and Verdict.EARLY in summary.refused:
-                hint = (
-                    "run it again when the rounds of early reports have begun; those counted now count once"
-                )
-                click.echo(f"  Hint: {hint}", err=True)
+            if not as_json:
+                _tell_of_refused(summary)
             show(as_json, summary.to_dict(), f"{summary}.")
     if summary.refused:
         found_problems()
+
+
+def _tell_of_refused(summary: Summary) -> None:
+    """The first reports that do not count, and what can be done about them."""
+    for row in summary.first:
+        click.echo(f"{row['where']}: {row['code']}: {row['reason']}", err=True)
+    for verdict, hint in HINTS.items():
+        if verdict in summary.refused:
+            click.echo(f"  Hint: {hint}", err=True)
+
+
+HINTS = {
+    Verdict.MALFORMED: "a line is a report in JSON, as reticent device preview shows it",
+    Verdict.EARLY: "run it again when the rounds of early reports have begun; those counted now count once",
+}
 
 
 @contextmanager

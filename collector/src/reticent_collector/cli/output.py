@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from reticent.cli import FOUND_PROBLEMS, json_text
 from reticent.errors import MissingPackageError, ReticentError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
@@ -26,6 +28,8 @@ PROGRESS_SECONDS = 5.0
 
 def console(markup: bool = True) -> Console:
     """Where people read; wide enough for a table when the output is a file. Without `markup`, [x] is no style."""
+    from rich.console import Console
+
     screen = Console(highlight=False, emoji=False, markup=markup)
     if not screen.is_terminal:
         screen.width = max(screen.width, 110)
@@ -70,6 +74,7 @@ def now_and_then(quiet: bool) -> Callable[[Callable[[], str]], None]:
 @contextmanager
 def progress(label: str, quiet: bool) -> Iterator[Callable[[float, float], None]]:
     """On standard error, called with what is done and the total: a bar in a terminal, else a line now and then."""
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     screen, begun, tell = Console(stderr=True), time.monotonic(), now_and_then(quiet)
@@ -160,6 +165,8 @@ def table(
     *columns: str, rows: Iterable[Iterable[object]] = (), title: str | None = None, words: Iterable[int] = ()
 ) -> Table:
     """A plain table; the first column and those in `words` are text, the others figures."""
+    from rich.table import Table
+
     shown = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     left = {0, *(place % len(columns) for place in words)}
     for place, column in enumerate(columns):

@@ -114,26 +114,30 @@ def _config(context: click.Context, parameter: click.Parameter, path: Path | Non
         raise ReticentError(f"{path}: expected TOML: {error}.") from None
     known = {"plans" if isinstance(one, click.Argument) else one.opts[0][2:]: one
              for one in context.command.params if one.expose_value or one.name == "log_json"}  # fmt: skip
-    context.default_map = {}
     context.meta[CONFIG] = path, {str(option.name): key for key, option in known.items()}
+    defaults = {}
     for key, value in table.items():
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(known)}"
             raise ReticentError(f"{path}: {key}: there is no such setting.\n  Hint: {hint}")
-        option = known[key]
-        several = option.multiple or option.nargs == -1
-        flag = isinstance(option, click.Option) and option.is_flag
-        expected = "true or false" if flag else "a list of strings" if several else "a string or a number"
-        if flag:
-            fits = isinstance(value, bool)
-        elif several:
-            fits = isinstance(value, list) and all(isinstance(part, str) for part in value)
-        else:
-            fits = isinstance(value, str | int | float) and not isinstance(value, bool)
-        if not fits:
-            raise ReticentError(f"{path}: {key}: expected {expected}, got {value!r}.")
-        context.default_map[str(option.name)] = value if flag or several else str(value)
+        defaults[str(known[key].name)] = _setting(f"{path}: {key}", known[key], value)
+    context.default_map = defaults
+
+
+def _setting(place: str, option: click.Parameter, value: object) -> object:
+    """A value of a settings file as the default of an option."""
+    several = option.multiple or option.nargs == -1
+    if isinstance(option, click.Option) and option.is_flag:
+        expected, fits = "true or false", isinstance(value, bool)
+    elif several:
+        expected = "a list of strings"
+        fits = isinstance(value, list) and all(isinstance(part, str) for part in value)
+    else:
+        expected, fits = "a string or a number", type(value) in (str, int, float)
+    if not fits:
+        raise ReticentError(f"{place}: expected {expected}, got {value!r}.")
+    return value if several or isinstance(value, bool) else str(value)
 
 
 def address(host: str, port: int, tls: object) -> str:
@@ -233,7 +237,7 @@ def server_options(listen: str) -> Decorator:
 @store_option
 @server_options("127.0.0.1:8000")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, metavar="N",
-              help="Processes that share the port; several on PostgreSQL or a lake only.")  # fmt: skip
+              help="Processes that share the port and the store.")  # fmt: skip
 @click.option("--behind-proxy", is_flag=True,
               help="An HTTPS proxy is in front: needs keys, and marks cookies secure.")  # fmt: skip
 @click.option(
@@ -374,13 +378,41 @@ def read_plans(paths: Sequence[Path]) -> list[Plan]:
     return plans
 
 
-def _check_hears_a_proxy(listen: tuple[str, int], listeners: Sequence[socket.socket]) -> None:
-    """A collector that trusts a header listens where only programs of this machine can send it."""
+def _warn_of_expired(plans: Sequence[Plan]) -> None:
+    from reticent_collector.http.log import announce
+
+    for plan in plans:
+        if plan.has_expired(time.time()):
+            announce(
+                "plan-expired",
+                f"Warning: plan {plan.name} expired on {plan.expires}: devices no longer answer it.",
+                plan=plan.name,
+                expires=str(plan.expires),
+            )
+
+
+def _reached_from_elsewhere(listen: tuple[str, int], listeners: Sequence[socket.socket]) -> str:
+    """Where a collector listens, if other machines can reach it; else empty."""
     from reticent_collector.http import is_local, is_loopback, shown
 
     host, port = listen
-    if not (all(map(is_local, listeners)) if listeners else is_loopback(host)):
-        where = ", ".join(map(shown, listeners)) or f"{host}:{port}"
+    if all(map(is_local, listeners)) if listeners else is_loopback(host):
+        return ""
+    return ", ".join(map(shown, listeners)) or f"{host}:{port}"
+
+
+def _check_is_private(store: str, where: str) -> None:
+    """A collector whose store has no keys is reached from nowhere else."""
+    if where:
+        raise ReticentError(
+            f"{where} can be reached from elsewhere, and the store has no keys.\n"
+            f"  Hint: reticent keys create --store {store} --role ingest"
+        )
+
+
+def _check_hears_a_proxy(where: str) -> None:
+    """A collector that trusts a header listens where only programs of this machine can send it."""
+    if where:
         raise ReticentError(
             f"--trust-header: expected --listen on this machine only, got {where}, where anyone could send it.\n"
             "  Hint: --listen 127.0.0.1:8000, with the proxy on this machine"
@@ -396,8 +428,7 @@ def _serve(
 ) -> int:
     """One process of the collector; returns its exit code."""
     from reticent_collector import dashboard
-    from reticent_collector.http import Collector, Limits, is_local, is_loopback, make_server, shown
-    from reticent_collector.http.log import announce
+    from reticent_collector.http import Collector, Limits, make_server
 
     host, port = listen
     tls = tls_files(options.tls_cert, options.tls_key)
@@ -415,18 +446,12 @@ def _serve(
             f"{folders[0]}: expected plans in files named *.toml, found none that can be served."
         )
     public = _public(options.public, loaded)
+    elsewhere = _reached_from_elsewhere(listen, listeners)
     if options.trusted_header:
-        _check_hears_a_proxy(listen, listeners)
+        _check_hears_a_proxy(elsewhere)
     opened = _opened(store, options.wait_for_database)
     try:
-        for plan in loaded:
-            if plan.has_expired(time.time()):
-                announce(
-                    "plan-expired",
-                    f"Warning: plan {plan.name} expired on {plan.expires}: devices no longer answer it.",
-                    plan=plan.name,
-                    expires=str(plan.expires),
-                )
+        _warn_of_expired(loaded)
         collector = Collector(
             given,
             opened,
@@ -445,14 +470,8 @@ def _serve(
         )
         if folders:
             collector.take_up_plans()
-        local = all(map(is_local, listeners)) if listeners else is_loopback(host)
-        if collector.access.is_open and (options.behind_proxy or not local):
-            where = ", ".join(map(shown, listeners)) or f"{host}:{port}"
-            where = "A collector behind a proxy" if options.behind_proxy else where
-            raise ReticentError(
-                f"{where} can be reached from elsewhere, and the store has no keys.\n"
-                f"  Hint: reticent keys create --store {opened.url} --role ingest"
-            )
+        if collector.access.is_open:
+            _check_is_private(opened.url, "A collector behind a proxy" if options.behind_proxy else elsewhere)
     except ReticentError:
         opened.close()
         raise

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,9 +28,7 @@ from reticent_collector.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from reticent_collector.stores import Store
+    from reticent_collector.stores import RoundInfo, Store
 
 
 def _days(text: str) -> int:
@@ -299,54 +298,59 @@ def prune(
     Example:
       reticent store prune --store sqlite:///reticent.db --older-than 400d --yes
     """
-    from reticent_collector.stores.sql import SqlBackend
-
     if (before is None) == (older_than is None):
         raise click.UsageError("Give --before DATE or --older-than DAYS.")
     end = time.time() - (older_than or 0) * 86_400
     if before is not None:
         end = before.replace(tzinfo=UTC).timestamp()
     with opened_store(store) as opened:
-        plans = {(version.name, version.version): version for version in opened.plans()}
-        if plan is not None:
-            check_name("plan", plan, sorted({name for name, _ in plans}))
-        old = [
-            info
-            for info in opened.rounds(plan)
-            if info.key[:2] in plans and plans[info.key[:2]].round(info.key.round).end <= end
-        ]
-        sealed = [info for info in old if info.state == "sealed"]
-        if yes and sealed:
-            about = f"{counted(len(sealed), 'round')} that ended by {date_and_time(int(end))} of {plan or 'all plans'}"
-            _note(opened, "pruned", about)
-        pruned = [info for info in sealed if opened.prune(info.key)] if yes else []
-        if pruned and isinstance(opened.backend, SqlBackend):
-            opened.backend.give_back_space()
+        old = _ended_by(opened, end, plan)
+        sealed = {info: ended for info, ended in old.items() if info.state == "sealed"}
+        about = f"{counted(len(sealed), 'round')} that ended by {date_and_time(int(end))} of {plan or 'all plans'}"
+        pruned = _prune(opened, sealed, about) if yes and sealed else 0
         url = opened.url
     rows = [{**info.key._asdict(), "reports": info.reports} for info in sealed]
-    unsealed = len(old) - len(sealed)
+    answer = {"store": url, "rounds": rows, "pruned": pruned, "not_sealed": len(old) - len(sealed)}
     listed = table(
         "plan",
         "version",
         "round",
         "ended",
         "reports",
-        rows=[
-            (*info.key, date_and_time(plans[info.key[:2]].round(info.key.round).end), f"{info.reports:,}")
-            for info in sealed
-        ],
+        rows=[(*info.key, date_and_time(ended), f"{info.reports:,}") for info, ended in sealed.items()],
     )
-    parts: list[str | Table] = [listed] if rows else []
-    if yes:
-        parts.append(f"{counted(len(pruned), 'round')} removed.")
-    elif rows:
-        parts.append(f"{counted(len(rows), 'round')} to remove: --yes removes them.")
+    show(as_json, answer, *([listed] if rows else []), *_about_pruning(answer, yes))
+
+
+def _ended_by(opened: Store, end: float, plan: str | None) -> dict[RoundInfo, int]:
+    """The rounds that ended by then, of one plan or of all, with their ends."""
+    plans = {(version.name, version.version): version for version in opened.plans()}
+    if plan is not None:
+        check_name("plan", plan, sorted({name for name, _ in plans}))
+    infos = [info for info in opened.rounds(plan) if info.key[:2] in plans]
+    ends = {info: plans[info.key[:2]].round(info.key.round).end for info in infos}
+    return {info: ended for info, ended in ends.items() if ended <= end}
+
+
+def _prune(opened: Store, sealed: Collection[RoundInfo], about: str) -> int:
+    """Remove rounds, and give their space back; how many were removed here."""
+    from reticent_collector.stores.sql import SqlBackend
+
+    _note(opened, "pruned", about)
+    pruned = sum(opened.prune(info.key) for info in sealed)
+    if pruned and isinstance(opened.backend, SqlBackend):
+        opened.backend.give_back_space()
+    return pruned
+
+
+def _about_pruning(answer: Mapping[str, Any], done: bool) -> Iterator[str]:
+    rounds = len(answer["rounds"])
+    if done:
+        yield f"{counted(answer['pruned'], 'round')} removed."
     else:
-        parts.append(f"{counted(0, 'round')} to remove.")
-    if unsealed:
-        parts.append(f"Not removed, because not sealed: {counted(unsealed, 'round')}.")
-    answer = {"store": url, "rounds": rows, "pruned": len(pruned), "not_sealed": unsealed}
-    show(as_json, answer, *parts)
+        yield f"{counted(rounds, 'round')} to remove{': --yes removes them' if rounds else ''}."
+    if answer["not_sealed"]:
+        yield f"Not removed, because not sealed: {counted(answer['not_sealed'], 'round')}."
 
 
 @store.command(short_help="Write final figures into the table of results.")

@@ -38,13 +38,12 @@ from reticent_collector.dashboard.views.shares import bars
 from reticent_collector.estimates import HistogramEstimate
 from reticent_collector.estimates.table import csv_text
 from reticent_collector.figures import Unit
-from reticent_collector.results import Estimates, LruCache, Selection, daily_every
+from reticent_collector.results import Estimates, Selection, daily_every
 
 PERIODS = 60  # the latest periods that are shown
 CONFIDENCE = 95
 SECONDS = 60  # for which an answer stands
 REFRESH_SECONDS = 120  # after which a page that stays open looks again
-MOST_KEPT = 128
 EMBED_POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
 IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -191,7 +190,7 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
         f"{of_plan}.toml": plan_text,
         of_plan: plan_page,
     }
-    kept: LruCache[tuple[float, Response]] = LruCache(MOST_KEPT)
+    kept: dict[str, tuple[float, Response]] = {}  # of paths that are there, so no more than metrics have
     return {path: _kept(endpoint, kept) for path, endpoint in endpoints.items()} if public else {}
 
 
@@ -207,7 +206,7 @@ def _data(document: Any) -> Response:
     return Response(json_of(document), media_type="application/json", headers=_FOR_EVERYBODY)
 
 
-def _kept(endpoint: Endpoint, kept: LruCache[tuple[float, Response]]) -> Endpoint:
+def _kept(endpoint: Endpoint, kept: dict[str, tuple[float, Response]]) -> Endpoint:
     """An endpoint whose good answers stand for a minute, by path, also in caches and browsers."""
 
     def answer(request: Request) -> Response:
@@ -218,7 +217,7 @@ def _kept(endpoint: Endpoint, kept: LruCache[tuple[float, Response]]) -> Endpoin
             response = endpoint(request)
             response.headers["Cache-Control"] = f"public, max-age={SECONDS}"
             response.headers["ETag"] = f'"{sha256(response.body).hexdigest()[:32]}"'
-            kept.put(path, (now + SECONDS, response))
+            kept[path] = now + SECONDS, response
         if response.headers["ETag"] in request.headers.get("if-none-match", ""):
             same = {name: response.headers[name] for name in ("Cache-Control", "ETag")}
             return Response(status_code=304, headers=same)

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, betaincc
 
 from reticent.errors import ParameterError
 from reticent.plan import Metric
@@ -97,6 +96,8 @@ def balance(metric: Metric, counts: Counts) -> Balance | None:
     >>> rows.even, [row.row for row in rows.over], [row.expected for row in rows.over]
     (False, [0], [250.0])
     """
+    from scipy.special import betainc, betaincc
+
     shares = shares_of_rows(metric)
     if not isinstance(counts, HistogramCounts) or not shares or not counts.devices:
         return None

@@ -24,8 +24,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
-from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import bdtrc, gammaln, ndtri, xlog1py, xlogy
 
 from reticent_collector.estimates.interval import Floats
 
@@ -91,6 +89,8 @@ class Law(NamedTuple):
 
 def convolved(one: Law, other: Law) -> Law:
     """The law of the sum of two independent numbers on the same grid."""
+    from scipy.fft import irfft, next_fast_len, rfft
+
     size = len(one.chances) + len(other.chances) - 1
     padded = next_fast_len(size, real=True)
     wave = rfft(one.chances, padded)
@@ -195,6 +195,8 @@ class Asked(NamedTuple):
 
     def upper_mean(self, truth: float, tail: float) -> float:
         """CVaR of the share of hits at M = `truth`."""
+        from scipy.special import bdtrc
+
         people = sum_of(np.array([1 - truth, truth]), self.devices)
         if len(people.chances) > MOST_GROUPS:
             people = people.on_grid(ceil(len(people.chances) / MOST_GROUPS) * people.step)
@@ -229,6 +231,8 @@ Repeated = Steady | Asked
 
 @lru_cache(maxsize=1024)
 def _binomial(times: int, chance: float) -> Floats:
+    from scipy.special import gammaln, xlog1py, xlogy
+
     hits = np.arange(times + 1)
     ways = gammaln(times + 1) - gammaln(hits + 1) - gammaln(times - hits + 1)
     chances: Floats = np.exp(ways + xlogy(hits, chance) + xlog1py(times - hits, -chance))
@@ -296,6 +300,8 @@ def _normal_excess(law: Repeated, share: Floats, tail: float) -> Floats:
 
     These do not add: quantiles of dependent sums may exceed the sum of quantiles.
     """
+    from scipy.special import ndtri
+
     if isinstance(law, Asked) or tail < SMALLEST_TAIL:
         return np.full_like(share, np.inf)
     truth = np.clip((share - law.low) / (law.high - law.low), 0.0, 1.0)
@@ -412,7 +418,7 @@ def opposed_excess(
             earlier.misses, (falls, falls), tail
         )
     points = 2048
-    chances = irfft(np.concatenate((wave.conj(), np.zeros(points // 2 + 1 - FREQUENCIES))), points)
+    chances = np.fft.irfft(np.concatenate((wave.conj(), np.zeros(points // 2 + 1 - FREQUENCIES))), points)
     law = Law(-points // 2, PERIOD * deviation / points, np.maximum(np.fft.fftshift(chances), 0.0))
     return law.upper_mean(tail) - law.mean
 

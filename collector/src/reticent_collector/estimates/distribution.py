@@ -10,7 +10,6 @@ from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import bdtrc, bdtrik
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Flip, Mechanism
@@ -274,6 +273,8 @@ def _sums(metric: Metric, hits: Integers, reports: Integers, tail: float) -> _Su
 def _limits_by_report(
     metric: Metric, counts: HistogramCounts, values: Sequence[float], tail: float
 ) -> Limits:
+    from scipy.special import bdtrc, bdtrik
+
     left, right = _terms(metric.mechanism, metric.flip)
     from_left = left.square <= right.square
     square, reach = (np.where(from_left, *pair) for pair in zip(left, right, strict=True))

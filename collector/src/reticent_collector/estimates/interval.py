@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, stdtrit
 
 from reticent.errors import ParameterError
 from reticent.plan import Metric
@@ -40,6 +39,8 @@ def clopper_pearson(ones: Any, reports: Any, confidence: float, together: int = 
 
 def binomial_limits(ones: Any, reports: Any, tail: Any) -> tuple[Floats, Floats]:
     """The Clopper-Pearson interval whose ends are each wrong with probability `tail` at most."""
+    from scipy.special import betaincinv  # here: to import it takes a third of a collector's start
+
     successes, trials = np.asarray(ones, dtype=np.float64), np.asarray(reports, dtype=np.float64)
     failures = trials - successes
     some, not_all = successes > 0, failures > 0
@@ -66,6 +67,8 @@ def clustered_interval(shares: Floats, size: int, confidence: float) -> tuple[fl
     variance = float(shares.var(ddof=1)) / clusters if clusters > 1 else 0.0
     trials = float(clusters)
     if size > 1 and variance > 0:
+        from scipy.special import stdtrit
+
         tail = (1 + confidence) / 2
         wide = stdtrit(clusters * size - 1, tail)
         narrow = stdtrit(clusters - 1, tail)

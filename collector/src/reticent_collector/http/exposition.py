@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, time
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from statistics import median
 from typing import TypeAlias
@@ -243,30 +243,46 @@ def _figures(results: Results) -> Iterable[Family]:
         # Of these many some are open; what is sealed is newest first.
         listed = results.periods(Selection(name, last=USUAL_PERIODS + 6, every=daily_every(plan)))
         sealed = [one for one in listed if one.state == "sealed"]
-        add("estimate_withheld", [name], bool(sealed) and not sealed[0].reports)
-        if sealed:
-            add("period_reports", [name], sealed[0].reports)
-            if before := [one.reports for one in sealed[1 : USUAL_PERIODS + 1]]:
-                add("period_reports_usual", [name], median(before))
-        # Of a round or window: a day of remembered answers has no balance.
-        for result in results.newest(name):
-            if (against_chance := result.balance) is not None:
-                add("cohort_p_value", _where(result)[:2], against_chance.p_value)
-        period = next((one for one in sealed if one.reports), None)
-        if period is None:
-            continue
-        add("period_start_seconds", [name, period.every], period.start)
-        add("period_end_seconds", [name, period.every], period.end)
-        remembered = _SEALED.setdefault(results, LruCache(REMEMBERED))
-        key = *((one.plan.version, len(one.rounds), one.start, one.reports) for one in sealed), MOST_NUMBERS
-        samples = remembered.get((name, period.every, key))
-        if samples is None:
-            samples = tuple(_of_period(results, period))
-            if results.is_readable(period, period.metrics):
-                remembered.put((name, period.every, key), samples)
-        for sample in samples:
+        for sample in chain(
+            _of_reports(name, sealed), _of_balance(results, name), _of_newest(results, sealed)
+        ):
             add(*sample)
     return families.values()
+
+
+def _of_reports(name: str, sealed: Sequence[Period]) -> Iterator[Sample]:
+    """How many reports the newest sealed period of a plan has, and usual ones have."""
+    yield "estimate_withheld", [name], bool(sealed) and not sealed[0].reports
+    if sealed:
+        yield "period_reports", [name], sealed[0].reports
+        if before := [one.reports for one in sealed[1 : USUAL_PERIODS + 1]]:
+            yield "period_reports_usual", [name], median(before)
+
+
+def _of_balance(results: Results, name: str) -> Iterator[Sample]:
+    """Of a round or window: a day of remembered answers has no balance."""
+    for result in results.newest(name):
+        if (against_chance := result.balance) is not None:
+            yield "cohort_p_value", _where(result)[:2], against_chance.p_value
+
+
+def _of_newest(results: Results, sealed: Sequence[Period]) -> Iterator[Sample]:
+    """The figures of the newest sealed period that has some."""
+    period = next((one for one in sealed if one.reports), None)
+    if period is None:
+        return
+    name = period.plan.name
+    yield "period_start_seconds", [name, period.every], period.start
+    yield "period_end_seconds", [name, period.every], period.end
+    remembered = _SEALED.setdefault(results, LruCache(REMEMBERED))
+    versions = tuple((one.plan.version, len(one.rounds), one.start, one.reports) for one in sealed)
+    key = name, period.every, versions, MOST_NUMBERS
+    samples = remembered.get(key)
+    if samples is None:
+        samples = tuple(_of_period(results, period))
+        if results.is_readable(period, period.metrics):
+            remembered.put(key, samples)
+    yield from samples
 
 
 REMEMBERED = 64

@@ -15,6 +15,7 @@ import select
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Condition, Thread
 from traceback import walk_tb
@@ -23,6 +24,7 @@ from typing import Any
 from reticent.errors import StoreError
 
 MOST_LINES = 1_000  # that wait to be written
+REPEAT_SECONDS = 10.0  # in which a store that fails whoever asks says so once, and not once per request
 FLUSH_SECONDS = 1.0  # for which the end of a program waits for its last lines
 
 quiet = False  # set by programs that print their own messages
@@ -167,6 +169,26 @@ def line_of(event: str, **fields: str | int | float) -> str:
 log_queue = LogQueue()
 
 
+class _Repeats:
+    """When which reason was last logged: anybody may ask again and again while a database is away."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until: dict[str, float] = {}
+
+    def take(self, reason: str) -> bool:
+        """Note that a reason comes up, and whether it has to be logged."""
+        now = self._clock()
+        self._until = {known: until for known, until in self._until.items() if until > now}
+        if reason in self._until or len(self._until) >= MOST_LINES:
+            return False
+        self._until[reason] = now + REPEAT_SECONDS
+        return True
+
+
+_repeats = _Repeats()
+
+
 def log(event: str, **fields: str | int | float) -> None:
     """Write an event if possible: commits and seals go on without a log, which may be on the disk that is full."""
     if not quiet:
@@ -181,7 +203,8 @@ def log_fault(event: str, error: BaseException, **fields: str | int | float) -> 
     line of reticent in the traceback, such as `reticent_collector/http/api.py:120`.
     """
     if isinstance(error, StoreError):
-        log(event, reason=str(error), **fields)
+        if event != "store-failed" or _repeats.take(str(error)):
+            log(event, reason=str(error), **fields)
     else:
         # Walked without reading any source: a place is worth little when the disk is what failed.
         places = [

@@ -77,8 +77,7 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
 
 
 def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[PlanChange]:
-    old, new = before.answers, after.answers
-    redrawn, loss = ((), 0.0) if new.sampled else (tuple(after.by_name), lifetime)
+    redrawn, loss = ((), 0.0) if after.answers.sampled else (tuple(after.by_name), lifetime)
     if before.name != after.name:
         message = (
             f"{before.name} → {after.name}: another plan. It needs a state file of its own, in which every "
@@ -97,6 +96,19 @@ def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[PlanChange]
     if before.min_reports != after.min_reports:
         message = "the smallest group of reports that readers are shown; nothing changes for devices"
         yield PlanChange("min_reports", f"{before.min_reports} → {after.min_reports}: {message}")
+    yield from _of_answers(before, after)
+    if before.is_divided and not after.answers.sampled:
+        yield from _of_division(before, after, lifetime)
+    elif after.is_divided and not before.answers.sampled:
+        message = "a device goes on with some of its answers, and the others are no longer asked"
+        yield PlanChange(
+            "answers.metrics", f"{before.asked} → {after.asked} of {len(after.metrics)}: {message}"
+        )
+
+
+def _of_answers(before: Plan, after: Plan) -> Iterator[PlanChange]:
+    """Whether answers are remembered or sampled, and for how long."""
+    old, new = before.answers, after.answers
     if not old.sampled and new.sampled:
         message = "one report per window, drawn afresh; what remembered answers have lost stays lost"
         yield PlanChange("answers.kind", f"remembered → sampled: {message}")
@@ -109,13 +121,6 @@ def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[PlanChange]
     if new.sampled and old.sampled and before.asked != after.asked:
         message = "metrics per report: another loss per window"
         yield PlanChange("answers.metrics", f"{before.asked} → {after.asked} {message}")
-    if before.is_divided and not new.sampled:
-        yield from _of_division(before, after, lifetime)
-    elif after.is_divided and not old.sampled:
-        message = "a device goes on with some of its answers, and the others are no longer asked"
-        yield PlanChange(
-            "answers.metrics", f"{before.asked} → {after.asked} of {len(after.metrics)}: {message}"
-        )
 
 
 def _of_division(before: Plan, after: Plan, lifetime: float) -> Iterator[PlanChange]:

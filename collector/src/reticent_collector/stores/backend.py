@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -174,42 +174,24 @@ class ResultsTable(Protocol):
 
 class Backend(Protocol):
     """
-    Where a `Store` keeps plans, keys, and rounds: as groups of records, then as counts.
+    Where a `Store` keeps plans and rounds: as groups of records, then as counts. Eight calls, and an address.
 
     A closing round takes no more groups. A process that closes, counts or publishes a round can die at any
     moment; any process can do it again from the start.
+
+    What else a backend can do it says by further methods: `KeyTable`, `Upkeep`, `Shortcuts`, `SealedRounds`, `Steps`,
+    `ResultsTable`, `AdminLog`. Without them a store works, and lacks what they are for.
     """
 
     @property
     def url(self) -> str:
         """The address of the store, without a password."""
 
-    def close(self) -> None:
-        """Release files and connections."""
-
-    def ping(self) -> None:
-        """Raise `StoreError` when the store cannot be written at the moment."""
-
-    def verify(self) -> list[str]:
-        """The problems of the store, a sentence each; empty when there is none. Changes nothing."""
-
-    def add_key(self, key: Key) -> None:
-        """Store a key's hash."""
-
-    def keys(self) -> list[Key]:
-        """All keys, including revoked ones."""
-
-    def revoke_key(self, key_id: str, at: int) -> bool:
-        """Revoke a key at a unix time; False when no key has this id. The first time stays."""
-
     def put_plan(self, plan: Plan) -> Plan:
         """Store a plan's text unless its name and version are stored already; returns the stored plan."""
 
     def plans(self) -> list[Plan]:
         """Every plan ever stored, by name and version."""
-
-    def layout(self, key: RoundKey) -> Layout:
-        """The layout of a round's records; `StoreError` when its plan is not registered."""
 
     def put(self, groups: Mapping[RoundKey, Records]) -> Collection[RoundKey]:
         """
@@ -232,38 +214,43 @@ class Backend(Protocol):
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
         """The rounds of a plan, latest first, at most `last` of each plan; open ones with stored reports."""
 
-    def state(self, key: RoundKey) -> State | None:
-        """The state of a round; None when there is none."""
-
-    def unsealed(self) -> list[RoundKey]:
-        """The rounds that are open or closing."""
-
-    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
-        """Whether to seal a round here: False while another collector does. An optimization only."""
-
     def close_round(self, key: RoundKey) -> bool:
         """Begin to seal: later puts are late. False when it is sealed, or there is none."""
-
-    def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
-        """
-        Count a round that is not sealed from its records, each id once; what is put meanwhile may be left out.
-
-        `skip_bad` leaves out files that cannot be read, and lists them. When another process has sealed the
-        round, raises `RoundGoneError` or returns the final counts.
-        """
 
     def publish(self, key: RoundKey, count: Count) -> bool:
         """
         Seal a closing round: its counts are final. False when another process was first.
 
-        Its records are dropped after that, now or by a later `sweep`, and never while others wait.
+        Its records are dropped after that, now or by a later `Upkeep.sweep`, and never while others wait.
         """
 
-    def sweep(self) -> None:
-        """Drop the records of sealed rounds that are still there; repeated until none is left."""
+    def final(self, key: RoundKey) -> Count | None:
+        """The counts of a sealed round; None when it is not sealed, `DamagedError` when they cannot be read."""
 
-    def prune(self, key: RoundKey) -> bool:
-        """Remove the counts of a sealed round and its results for ever; it stays closed. False when not sealed."""
+
+@runtime_checkable
+class KeyTable(Protocol):
+    """A backend that keeps keys; without it a collector has none, and serves its own machine alone."""
+
+    def add_key(self, key: Key) -> None:
+        """Store a key's hash."""
+
+    def keys(self) -> list[Key]:
+        """All keys, including revoked ones."""
+
+    def revoke_key(self, key_id: str, at: int) -> bool:
+        """Revoke a key at a unix time; False when no key has this id. The first time stays."""
+
+
+@runtime_checkable
+class Upkeep(Protocol):
+    """A backend with something to look after: connections, and files that can be full, damaged or left over."""
+
+    def ping(self) -> None:
+        """Raise `StoreError` when the store cannot be written at the moment."""
+
+    def verify(self) -> list[str]:
+        """The problems of the store, a sentence each; empty when there is none. Changes nothing."""
 
     def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
         """
@@ -273,16 +260,36 @@ class Backend(Protocol):
         round is read, so it should read no more than needed.
         """
 
-    def final(self, key: RoundKey) -> Count | None:
-        """The counts of a sealed round; None when it is not sealed, `DamagedError` when they cannot be read."""
+    def sweep(self) -> None:
+        """Drop the records of sealed rounds that are still there; repeated until none is left."""
+
+    def close(self) -> None:
+        """Release files and connections."""
 
 
 @runtime_checkable
-class MetricCounts(Protocol):
-    """A backend that reads the counts of one metric alone; without it whole rounds are read."""
+class Shortcuts(Protocol):
+    """A backend that is quicker than what a store works out from the calls of `Backend`."""
+
+    def layout(self, key: RoundKey) -> Layout:
+        """The layout of a round's records; `StoreError` when its plan is not registered."""
+
+    def unsealed(self) -> list[RoundKey]:
+        """The rounds that are open or closing."""
+
+    def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
+        """
+        Count a round that is not sealed from its records, each id once; what is put meanwhile may be left out.
+
+        `skip_bad` leaves out files that cannot be read, and lists them. When another process has sealed the
+        round, raises `RoundGoneError` or returns the final counts.
+        """
 
     def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
         """The counts of one metric in those of the rounds that are sealed; or `DamagedError`."""
+
+    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
+        """Whether to seal a round here: False while another collector does."""
 
 
 class AdminAction(NamedTuple):
@@ -327,7 +334,10 @@ class NotesTable(Protocol):
 
 @runtime_checkable
 class SealedRounds(Protocol):
-    """A backend that takes sealed rounds of another store, as `copy_store` does."""
+    """A backend that removes sealed rounds for ever, and takes those of another store, as `copy_store` does."""
+
+    def prune(self, key: RoundKey) -> bool:
+        """Remove the counts of a sealed round and its results for ever; it stays closed. False when not sealed."""
 
     def pruned(self) -> list[RoundKey]:
         """The rounds whose counts were removed for ever."""
@@ -363,3 +373,21 @@ def read_plan(place: str, text: str) -> Plan:
 def not_registered(place: str, key: RoundKey) -> StoreError:
     """The error about a round of a plan that is not registered."""
     return StoreError(f"{place}: plan {key.plan} version {key.version} is not registered")
+
+
+class Layouts:
+    """The layouts of the records of registered plans, which never change; plans are read when one is not known."""
+
+    def __init__(self, place: str, plans: Callable[[], list[Plan]]) -> None:
+        self._place = place
+        self._plans = plans
+        self._known: dict[tuple[str, int], Layout] = {}
+
+    def of(self, key: RoundKey) -> Layout:
+        """The layout of a round's records; `StoreError` when its plan is not registered."""
+        if key[:2] not in self._known:
+            self._known = {(plan.name, plan.version): Layout(plan) for plan in self._plans()}
+        layout = self._known.get(key[:2])
+        if layout is None:
+            raise not_registered(self._place, key)
+        return layout

@@ -114,13 +114,12 @@ def _copy_open(source: Store, target: Store, key: RoundKey, copied: Copied) -> N
     An id counts once, so a second copy changes nothing. Readers go on from the step that they were shown: a step of
     another store could differ from it by a few reports.
     """
-    if target.backend.state(key) == "sealed":
-        copied.problems.append(
-            f"{_name(key)} is sealed in {target.url}; its reports in {source.url} are too late"
-        )
-        return
     for records in batches(_records(source, key)):
-        target.append({key: records.tobytes()})
+        if target.append({key: records.tobytes()})[key].late:
+            copied.problems.append(
+                f"{_name(key)} is sealed in {target.url}; its reports in {source.url} are too late"
+            )
+            return
     if isinstance(source.backend, Steps) and isinstance(target.backend, Steps):
         step = source.backend.step(key)
         if step is not None:

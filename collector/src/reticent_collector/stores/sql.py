@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from typing import ClassVar
 
 from reticent.errors import ParameterError, StoreError
-from reticent_collector.stores.backend import DamagedError, Repair, RoundGoneError, RoundInfo, State, damaged
+from reticent_collector.stores.backend import DamagedError, Repair, RoundGoneError, RoundInfo, damaged
 from reticent_collector.stores.records import Count, CountsByTags, Layout, Records, RoundKey, counts_of_rows
 from reticent_collector.stores.sorting import Sorting, count_once
 from reticent_collector.stores.sql_tables import SqlTables
@@ -175,12 +175,6 @@ class SqlBackend(SqlTables):
         """The rounds that are open or closing."""
         query = f"SELECT plan, version, round FROM rounds WHERE {_UNSEALED} ORDER BY plan, version, round"  # noqa: S608
         return [RoundKey(*row) for row in self.read(query)]
-
-    def state(self, key: RoundKey) -> State | None:
-        """The state of a round; None when there is none."""
-        with self.reading() as transaction:
-            row = self._row(transaction, key)
-        return None if row is None else "sealed" if row[1] == "pruned" else row[1]
 
     def step(self, key: RoundKey) -> tuple[int, str] | None:
         """The number and document of the latest step of a round that is not sealed; None before the first."""

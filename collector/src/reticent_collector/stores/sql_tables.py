@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from reticent.plan import Plan
 from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, seconds_of, segment_text, time_text
-from reticent_collector.stores.backend import AdminAction, Key, Note, PeriodKey, not_registered, read_plan
+from reticent_collector.stores.backend import AdminAction, Key, Layouts, Note, PeriodKey, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
 from reticent_collector.stores.transactions import SqlRow, Transaction
 
@@ -28,7 +28,7 @@ class SqlTables(ABC):
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._layouts: dict[tuple[str, int], Layout] = {}
+        self._layouts = Layouts(url, self.plans)
 
     def as_list(self, items: Sequence[object]) -> object:
         """A list for the database: JSON text, unless it has a type for lists."""
@@ -77,12 +77,7 @@ class SqlTables(ABC):
 
     def layout(self, key: RoundKey) -> Layout:
         """The layout of a round's records."""
-        if key[:2] not in self._layouts:
-            self._layouts = {(plan.name, plan.version): Layout(plan) for plan in self.plans()}
-        layout = self._layouts.get(key[:2])
-        if layout is None:
-            raise not_registered(self.url, key)
-        return layout
+        return self._layouts.of(key)
 
     def add_key(self, key: Key) -> None:
         """Store a key's hash."""

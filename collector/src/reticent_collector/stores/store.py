@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
@@ -14,19 +14,24 @@ from reticent_collector.stores.backend import (
     Backend,
     DamagedError,
     Key,
-    MetricCounts,
+    KeyTable,
+    Layouts,
     Note,
     NotesTable,
     Repair,
     ResultsTable,
     RoundGoneError,
     RoundInfo,
+    SealedRounds,
+    Shortcuts,
     Steps,
     StoreGoneError,
+    Upkeep,
     damaged,
 )
-from reticent_collector.stores.records import CountsByTags, Layout, Records, RoundKey
+from reticent_collector.stores.records import Count, CountsByTags, Layout, Records, RoundKey
 from reticent_collector.stores.shown import MOST_STEP_BYTES, Step
+from reticent_collector.stores.sorting import Sorting, count_once
 
 MARGIN_SECONDS = 2.0
 """Between the end of the grace and the seal: what was accepted just in time is committed by then."""
@@ -56,6 +61,7 @@ class Store:
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
+        self._layouts = Layouts(backend.url, backend.plans)
         self._stored: dict[RoundKey, int] = {}  # records of open rounds, as far as this process knows
         self._counted: dict[
             RoundKey, tuple[int, CountsByTags]
@@ -71,7 +77,7 @@ class Store:
 
     def layout(self, key: RoundKey) -> Layout:
         """The layout of a round's records."""
-        return self.backend.layout(key)
+        return self.backend.layout(key) if isinstance(self.backend, Shortcuts) else self._layouts.of(key)
 
     # Plans and keys
 
@@ -95,15 +101,17 @@ class Store:
 
     def add_key(self, key: Key) -> None:
         """Store a key's hash."""
+        if not isinstance(self.backend, KeyTable):
+            raise StoreError(f"{self.url}: keeps no keys")
         self.backend.add_key(key)
 
     def keys(self) -> list[Key]:
         """All keys, including revoked ones."""
-        return self.backend.keys()
+        return self.backend.keys() if isinstance(self.backend, KeyTable) else []
 
     def revoke_key(self, key_id: str, at: int) -> bool:
         """Revoke a key at a unix time; False when no key has this id. The first time stays."""
-        return self.backend.revoke_key(key_id, at)
+        return isinstance(self.backend, KeyTable) and self.backend.revoke_key(key_id, at)
 
     # What administrators did
 
@@ -181,7 +189,9 @@ class Store:
 
     def unsealed(self) -> list[RoundKey]:
         """The rounds that are open or closing."""
-        return self.backend.unsealed()
+        if isinstance(self.backend, Shortcuts):
+            return self.backend.unsealed()
+        return [info.key for info in self.backend.rounds() if info.state != "sealed"]
 
     # What is known of open rounds
 
@@ -206,7 +216,7 @@ class Store:
         """Raise `DamagedError` when a round that was damaged still is."""
         if key not in self._damaged:
             return
-        repair = self.backend.repair(key, dry=True)
+        repair = self.repair(key)
         if repair is not None:
             self._damaged[key] = repair.damage
             raise damaged(self.url, key, repair.damage)
@@ -244,25 +254,29 @@ class Store:
         """
         with self._noting_damage():
             final = self.backend.final(key)
-        if final is None and self.backend.state(key) in ("open", "closing"):
+        if final is None:
             self._check_whole(key)
             with suppress(RoundGoneError), self._noting_damage():
-                return dict(self.backend.count(key).counts)
-            final = self.backend.final(key)  # it was sealed just now
+                return dict(self._count(key).counts)
+            final = self.backend.final(key)  # it was sealed just now, or there is none
         return dict(final.counts) if final else {}
+
+    def _count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
+        if isinstance(self.backend, Shortcuts):
+            return self.backend.count(key, skip_bad=skip_bad)
+        groups = list(self.backend.records(key))
+        return count_once(self.layout(key), groups, sum(map(len, groups)), Sorting())
 
     def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
         """The counts of one metric in those of the rounds that are sealed; or `DamagedError`."""
-        if isinstance(self.backend, MetricCounts):
-            try:
+        if isinstance(self.backend, Shortcuts):
+            with self._noting_damage():
                 return self.backend.metric_counts(keys, metric)
-            except DamagedError as error:
-                self._damaged[error.key] = error.reason
-                raise
+        with self._noting_damage():
+            finals = {key: final for key in keys if (final := self.backend.final(key)) is not None}
         return {
-            key: {tags: {metric: by_metric[metric]} for tags, by_metric in self.counts(key).items()}
-            for key in keys
-            if self.backend.state(key) == "sealed"
+            key: {tags: {metric: by_metric[metric]} for tags, by_metric in final.counts.items()}
+            for key, final in finals.items()
         }
 
     def shown(self, key: RoundKey) -> CountsByTags:
@@ -300,7 +314,7 @@ class Store:
 
     def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
         """Whether to seal a round here: False while another collector does. An optimization only."""
-        return self.backend.claim(key)
+        return self.backend.claim(key) if isinstance(self.backend, Shortcuts) else nullcontext(True)
 
     def seal(self, key: RoundKey, *, skip_bad: bool = False) -> bool:
         """
@@ -316,7 +330,7 @@ class Store:
             is_closing = self.backend.close_round(key)
         if is_closing:
             with suppress(RoundGoneError), self._noting_damage():
-                count = self.backend.count(key, skip_bad=skip_bad)
+                count = self._count(key, skip_bad=skip_bad)
                 sealed = self.backend.publish(key, count)
                 self.repeated += count.repeated if sealed else 0
         self._forget(key)
@@ -324,7 +338,8 @@ class Store:
 
     def sweep(self) -> None:
         """Drop the records of sealed rounds that could not be dropped at once."""
-        self.backend.sweep()
+        if isinstance(self.backend, Upkeep):
+            self.backend.sweep()
 
     @property
     def table(self) -> ResultsTable | None:
@@ -333,24 +348,28 @@ class Store:
 
     def verify(self) -> list[str]:
         """The problems of the store, a sentence each; empty when there is none. Changes nothing."""
-        return self.backend.verify()
+        return self.backend.verify() if isinstance(self.backend, Upkeep) else []
 
     def repair(self, key: RoundKey, *, dry: bool = True) -> Repair | None:
         """What can be done about a damaged round, and without `dry` do it; None when nothing is wrong."""
-        return self.backend.repair(key, dry=dry)
+        return self.backend.repair(key, dry=dry) if isinstance(self.backend, Upkeep) else None
 
     def prune(self, key: RoundKey) -> bool:
         """Remove the counts of a sealed round for ever; it stays closed. False when it is not sealed."""
+        if not isinstance(self.backend, SealedRounds):
+            raise StoreError(f"{self.url}: keeps sealed rounds for ever")
         return self.backend.prune(key)
 
     def ping(self) -> None:
         """Raise `StoreError` when the store cannot be written at the moment."""
         with self._unless_gone():
-            self.backend.ping()
+            if isinstance(self.backend, Upkeep):
+                self.backend.ping()
 
     def close(self) -> None:
         """Release files and connections."""
-        self.backend.close()
+        if isinstance(self.backend, Upkeep):
+            self.backend.close()
 
 
 def due(store: Store, now: float, margin: float = MARGIN_SECONDS) -> list[RoundKey]:

@@ -170,7 +170,7 @@ class Receipt:
         )
 
     def _repr_html_(self) -> Safe:
-        from reticent.html import folded, note, page, table
+        from reticent.html import details, note, page, table
 
         latest, earlier = self.reports[-_SHOWN:], self.reports[:-_SHOWN]
         unfolding = f"{len(earlier)} earlier {'report' if len(earlier) == 1 else 'reports'}"
@@ -184,7 +184,7 @@ class Receipt:
             *([note(self.problem)] if self.problem else []),
             *(note(words) for words in map(_past, self.earlier)),
             table(self._title, *_columns(latest)),
-            *([folded(unfolding, table(unfolding, *_columns(earlier)))] if earlier else []),
+            *([details(unfolding, table(unfolding, *_columns(earlier)))] if earlier else []),
             table(
                 "Privacy loss",
                 ["metric", "epoch", "loss so far", "maximum", "remembered answers used"],

@@ -326,6 +326,8 @@ class LakeBackend(LakeTables):
 
     def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
         """Count a round from its parts; bad ones are refused by name, or left out and listed with `skip_bad`."""
+        if self.seals.is_pruned(key):
+            raise RoundGoneError
         try:
             engine = self.engine or Arrow(folder=self.files.scratch)
             count, _, _ = count_round(self, key, engine, skip_bad=skip_bad)

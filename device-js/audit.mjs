@@ -3,6 +3,7 @@
 
 import { createInterface } from "node:readline";
 import { Device, Fraction, Policy } from "./src/index.js";
+import { statusOf } from "./src/look.js";
 
 const here = { now: 0, secret: null, answers: [], bodies: [], text: null, head: null, device: null };
 
@@ -51,7 +52,7 @@ const EVENTS = {
   resume: () => here.device.resume(),
   forget: () => here.device.forget(),
   close: () => here.device.close(),
-  kill: () => here.device.status(), // values are written; the device is left as it is
+  kill: () => statusOf(here.device), // values are written; the device is left as it is
 };
 
 for await (const line of createInterface({ input: process.stdin })) {
@@ -66,6 +67,6 @@ for await (const line of createInterface({ input: process.stdin })) {
   here.answers = event.answers ?? [];
   here.bodies = [];
   const result = await EVENTS[event.do](event);
-  if (["add", "set", "choose"].includes(event.do)) await here.device.status(); // values are written at once
+  if (["add", "set", "choose"].includes(event.do)) await statusOf(here.device); // values are written at once
   console.log(JSON.stringify({ sent: here.bodies, result: result ?? null }));
 }

@@ -23,9 +23,9 @@ export interface PolicySettings {
   leastFlip?: number | null;
   /** Be silent under Do Not Track, Global Privacy Control and DO_NOT_TRACK: true. */
   doNotTrack?: boolean;
-  /** Be silent in continuous integration: true. */
+  /** Be silent in continuous integration, where `reticent/node` sees it: true. */
   silentInCi?: boolean;
-  /** Be silent in containers: true. */
+  /** Be silent in containers, where `reticent/node` sees them: true. */
   silentInContainers?: boolean;
 }
 
@@ -110,58 +110,6 @@ export interface Settings {
   environment?: () => Environment;
 }
 
-export interface Preview {
-  /** The exact bytes. */
-  body: string;
-  round: number;
-  when: string;
-  answers: { metric: string; description: string; bits: string; meaning: string }[];
-  toString(): string;
-}
-
-export interface Status {
-  plan: string;
-  active: boolean;
-  /** Why it is not active, or what was refused. */
-  reasons: string[];
-  /** What went wrong, by kind; it stays on the device. */
-  notes: Record<string, number>;
-  version?: number | null;
-  consent?: Consent;
-  epoch?: number;
-  currentRound?: number;
-  /** The first round that this device answers by itself. */
-  answersFrom?: number | null;
-  /** When the next answer is given if nothing changes, unix seconds; null: never. */
-  nextAnswer?: number | null;
-  reports?: { waiting: number; accepted: number; rejected: number; expired: number; local: number };
-  lastAttempt?: { at: number; outcome: string } | null;
-  nextAttempt?: number | null;
-}
-
-/** Every report of a device, and what they may have told together. */
-export interface Receipt {
-  plan: string;
-  owner: string;
-  problem: string;
-  metrics: { name: string; description: string; unit: string }[];
-  reports: { round: number; from: string; to: string; version: number; epoch: number; state: string; code: string; body: string; bits: Record<string, string> }[];
-  /** Reports that are not listed any more, by what became of them. */
-  earlier: Record<string, number>;
-  losses: { metric: string; epoch: number; answersUsed: number; loss: number; lifetime: number }[];
-  windows: { start: number; ends: number; loss: number; round: number | null }[];
-  epochs: { epoch: number; beganIn: number; reason: string }[];
-  remembered: number;
-  sampled: number;
-  totalLoss: number;
-  totalLifetime: number;
-  /** What the losses mean: whom they compare, over what. */
-  meaning: string;
-  toString(): string;
-  /** A page by itself, without scripts. */
-  html(): string;
-}
-
 /** n / d, exactly: a value that no double is. */
 export class Fraction {
   constructor(n: bigint, d?: bigint);
@@ -193,7 +141,7 @@ export class Device {
   private constructor();
   /**
    * Rejects for a plan that is not whole and for settings that cannot be. Where the state cannot be used the device is
-   * silent, and `status()` has the reason. Nothing throws or rejects after that, unless `debug` is set.
+   * silent, and `statusOf` has the reason. Nothing throws or rejects after that, unless `debug` is set.
    */
   static open(settings: Settings): Promise<Device>;
   readonly consent: Consent;
@@ -222,9 +170,8 @@ export class Device {
   resume(): Promise<boolean>;
   /** Wipe the remembered answers, the values and what was not sent. */
   forget(): Promise<boolean>;
-  preview(): Promise<Preview | null>;
-  receipt(): Promise<Receipt>;
-  status(): Promise<Status>;
+  /** For `reticent/look`, which says what a person can see: what it makes of the state. */
+  look<Seen>(what: (engine: any, silent: any) => Seen): Promise<Seen>;
   /** Answer and send in the background from now on. */
   start(): this;
   /** Write what waits in memory and stop. */

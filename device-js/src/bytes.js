@@ -1,5 +1,8 @@
 // Bytes as text and back, in the few ways that plans, reports and states use.
 
+/** Draws are below it. */
+export const WHOLE = 1n << 64n;
+
 const encoder = new TextEncoder();
 
 /** @param {string} text @returns {Uint8Array} */

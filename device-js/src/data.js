@@ -215,6 +215,9 @@ export function toText(data) {
 
 const HEAD = /^reticent-state-([1-9]\d{0,8}) ([^ \n]*)([^\n]*)(?:\n|$)/;
 
+/** The number of a text's layout; 0: it has none. @param {string} text */
+export const layoutOf = (text) => Number(HEAD.exec(text)?.[1] ?? 0);
+
 /**
  * The data of a text of this layout or an older one; null when it is damaged, so that nothing in it can be trusted.
  * Throws `NewerStateError` for a newer layout, and whatever a step throws: that is no reason for a new secret.
@@ -224,7 +227,7 @@ const HEAD = /^reticent-state-([1-9]\d{0,8}) ([^ \n]*)([^\n]*)(?:\n|$)/;
 export function fromText(text) {
   const head = HEAD.exec(text);
   if (!head) return null;
-  const layout = Number(head[1]);
+  const layout = layoutOf(text);
   // First: a newer version may have another checksum.
   if (layout > knownLayout()) throw new NewerStateError(`layout ${layout}; this version knows ${knownLayout()}`);
   const json = text.slice(head[0].length);

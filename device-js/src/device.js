@@ -1,27 +1,34 @@
 // The device: a quiet guest in somebody else's page or program.
 
-import { emptyData, emptyTable, fromText, limitsOf, NewerStateError, toText } from "./data.js";
-import { afterDamage, Engine, isExpired } from "./engine.js";
+import { emptyData, emptyTable, fromText, knownLayout, layoutOf, limitsOf, NewerStateError, toText } from "./data.js";
 import { clamped, ZERO } from "./fraction.js";
-import { backOff, claim, due, LONGEST_SEND, nextDue, settle } from "./outbox.js";
 import { Pending } from "./pending.js";
 import { checkDigests, parsePlan, PlanError } from "./plan.js";
 import { Policy, readEnvironment } from "./policy.js";
 import { roundAt } from "./times.js";
-import { httpTransport } from "./transport.js";
+import { httpTransport, LONGEST_SEND } from "./transport.js";
 
 /** @typedef {import("./data.js").Change} Change */
 /** @typedef {import("./data.js").Consent} Consent */
 /** @typedef {import("./data.js").Kept} Kept */
+/** @typedef {import("./engine.js").Engine} Engine */
 /** @typedef {import("./plan.js").Metric} Metric */
 
 const CONSENTS = ["unset", "granted", "denied", "local"];
 const LONGEST_SLEEP = 300; // s, as those below
 const SLEEP_IN_TROUBLE = 30;
 const WRITE_WITHIN = 1;
+const MOST_NAMES = 16;
 
 /** Answers a plan on behalf of one device: values in, at most one report per round out. See the README. */
 export class Device {
+  /**
+   * What records, answers and sends: loaded once there is a yes or a choice to keep, so a page whose person has not
+   * agreed loads no more than this entry.
+   *
+   * @type {() => Promise<typeof import("./engine.js")>}
+   */
+  static load = () => import("./engine.js");
   #plan;
   #state;
   #policy;
@@ -32,6 +39,8 @@ export class Device {
   #pending = new Pending();
   /** @type {Record<string, number>} what went wrong and is not in the state yet */
   #notes = emptyTable();
+  /** @type {Set<string>} kinds of notes with the name they are about */
+  #names = new Set();
   /** Why the state could not be used when it was last needed; empty: it could. */
   #problem = "";
   /**
@@ -49,7 +58,7 @@ export class Device {
   #working = Promise.resolve();
   /** @type {Promise<unknown>} the attempts under way, each from its claim on; it never rejects */
   #sending = Promise.resolve();
-  #look = () => void this.#quietly(() => this.#update(() => {}));
+  #look = () => void this.#quietly(() => this.#arrive());
   #onHide = () => {
     if (globalThis.document?.visibilityState === "hidden") this.#look();
   };
@@ -88,15 +97,14 @@ export class Device {
    * @param {import("../index.js").Settings} settings
    */
   static async open(settings) {
-    const device = new Device(parsePlan(settings.plan), settings);
+    const device = new this(parsePlan(settings.plan), settings);
     try {
       await checkDigests(device.#plan);
     } catch (error) {
       if (device.#settings.debug || error instanceof PlanError) throw error;
     }
-    await device.#quietly(() => device.#update(() => {}));
-    if (device.#settings.debug) device.#slips();
-    else device.#countTags();
+    await device.#quietly(() => device.#arrive());
+    device.#checkSettings();
     device.#state.watch?.(device.#look);
     globalThis.document?.addEventListener("visibilitychange", device.#onHide);
     return device;
@@ -154,7 +162,7 @@ export class Device {
       const metric = held[1]?.byName.get(name);
       if (!metric) {
         if (!this.#plan.byName.has(name)) {
-          this.#slip("unknown-metric", `metric ${name} is not in plan ${this.#plan.name}`);
+          this.#slip(this.#named("unknown-metric", name), `metric ${name} is not in plan ${this.#plan.name}`);
         }
         return;
       }
@@ -175,7 +183,7 @@ export class Device {
   #changeOf(metric, given, verb) {
     if ((metric.kind === "choice") !== (verb === "choose")) {
       this.#slip(
-        "wrong-call",
+        metric.kind === "choice" ? "unknown-label" : "not-a-number",
         `metric ${metric.name} is a ${metric.kind}: use ${metric.kind === "choice" ? "choose" : "add, set or max"}`,
       );
       return null;
@@ -247,10 +255,11 @@ export class Device {
   async shouldAsk() {
     const { document, process } = /** @type {any} */ (globalThis);
     if (!document && !(process?.stdin?.isTTY && process.stderr?.isTTY)) return false;
-    const isOpen = await this.#quietly(() =>
-      this.#update(({ data, setting: { plan, silenced }, now }) =>
-        data.inForce === "unset" && !silenced.length && !isExpired(plan, now)),
-    );
+    const isOpen = await this.#quietly(async () => {
+      await this.#arrive();
+      const { length } = this.#policy.silencedBy(this.#settings.environment());
+      return this.#consent === "unset" && !length && !this.#plan.isExpired(this.#now());
+    });
     return isOpen ?? false;
   }
 
@@ -294,24 +303,20 @@ export class Device {
     return soon(this.#sending.then(() => true), LONGEST_SEND + 2);
   }
 
-  /** The exact bytes that would be sent next, and what each bit means in words. */
-  async preview() {
-    const { previewOf } = await import("./look.js");
-    return this.#quietly(() => this.#update(previewOf));
-  }
-
-  /** Everything that was told, and what it may have told. */
-  async receipt() {
-    const { Receipt } = await import("./look.js");
-    return (await this.#quietly(() => this.#update((engine) => new Receipt(engine)))) ?? new Receipt(null);
-  }
-
-  /** How the device is doing: what it answers, why not, what waits, what went wrong. */
-  async status() {
-    const { statusOf } = await import("./look.js");
-    const status = await this.#quietly(() => this.#update(statusOf));
-    const reason = this.#closed ? "the device is closed" : `the state cannot be used: ${this.#problem}`;
-    return status ?? { plan: this.#plan.name, active: false, reasons: [reason], notes: { ...this.#notes } };
+  /**
+   * For `reticent/look`, which says what a person can see: what it makes of the state.
+   *
+   * @template Seen
+   * @param {(engine: Engine | null, silent: import("./look.js").Silent) => Seen} what without an engine: the state
+   *   could not be used
+   */
+  async look(what) {
+    /** @type {import("./look.js").Silent} */
+    const silent = { plan: this.#plan.name, reason: "", notes: this.#notes };
+    const seen = await this.#quietly(() => this.#update((engine) => ({ what: what(engine, silent) })));
+    if (seen) return seen.what;
+    silent.reason = this.#closed ? "the device is closed" : `the state cannot be used: ${this.#problem}`;
+    return what(null, { ...silent, notes: { ...this.#notes } });
   }
 
   // Life
@@ -330,7 +335,7 @@ export class Device {
     clearTimeout(this.#timer);
     globalThis.document?.removeEventListener("visibilitychange", this.#onHide);
     await this.#working.catch(() => {});
-    await this.#quietly(() => this.#update(() => {}));
+    await this.#quietly(() => this.#arrive());
     this.#closed = true;
     this.#timeline = [];
     this.#state.close();
@@ -356,6 +361,11 @@ export class Device {
     let accepted = 0;
     let sleep = SLEEP_IN_TROUBLE;
     try {
+      if (await this.#isIdle()) {
+        sleep = LONGEST_SLEEP;
+        return 0;
+      }
+      const { due, nextDue } = await this.#load();
       const [waiting, wakeAt] = await this.#update((engine) => {
         engine.answerDue();
         return [this.#transport ? due(engine, early) : [], nextDue(engine)];
@@ -380,6 +390,7 @@ export class Device {
     this.#sending = Promise.allSettled([this.#sending, attempt]);
     const outcome = await attempt;
     if (!outcome) return false;
+    const { backOff, settle } = await this.#load();
     const wait = backOff(kept.attempts, this.#plan.roundSeconds, outcome.after);
     await this.#update((engine) => settle(engine, kept, outcome, wait));
     return outcome.kind === "accepted";
@@ -388,6 +399,7 @@ export class Device {
   /** What came of sending a report; null where it is not sent. @param {Kept} kept */
   async #attempt(kept) {
     // The claim is durable before a byte leaves: no other sends it now, and after a crash the receipt lists it.
+    const { claim } = await this.#load();
     if (!this.#transport || !(await this.#update((engine) => claim(engine, kept)))) return null;
     try {
       const outcome = await this.#transport.send(kept.body, LONGEST_SEND);
@@ -397,6 +409,33 @@ export class Device {
     }
     this.#count("transport");
     return /** @type {import("./transport.js").Outcome} */ ({ kind: "retry", reason: "transport" });
+  }
+
+  #load() {
+    return /** @type {typeof Device} */ (this.constructor).load();
+  }
+
+  /** The program runs now. */
+  async #arrive() {
+    if (!(await this.#isIdle())) await this.#update(() => {});
+  }
+
+  /** Whether nobody has agreed to anything, so that there is nothing to do. A look at the state tells. */
+  async #isIdle() {
+    if (this.#closed) throw new Error("the device is closed");
+    await checkDigests(this.#plan); // not without WebCrypto either
+    const usual = this.#settings.consent;
+    if (isYes(this.#consent) || isYes(usual)) return false;
+    /** @type {Consent | undefined} */
+    let holds;
+    await this.#state.update((text) => {
+      const { choice, inForce } = text === null ? { choice: null, inForce: usual } : fromText(text) ?? {};
+      const isKept = text === null || layoutOf(text) === knownLayout();
+      holds = isKept && inForce === (choice?.said ?? usual) && !isYes(inForce) ? inForce : undefined;
+      return text;
+    });
+    if (holds) this.#consent = holds;
+    return holds !== undefined;
   }
 
   /**
@@ -428,6 +467,7 @@ export class Device {
   async #change(step) {
     if (this.#closed) throw new Error("the device is closed");
     await checkDigests(this.#plan);
+    const { afterDamage, Engine } = await this.#load();
     const [recorded, notes] = [this.#pending.take(), this.#notes];
     this.#notes = emptyTable();
     /** @type {Result | undefined} */
@@ -487,7 +527,7 @@ export class Device {
       if (this.#settings.debug) throw error;
       this.#problem = error instanceof Error ? error.message : String(error);
       if (this.#closed) this.#count("closed");
-      else this.#count(error instanceof NewerStateError ? "state-newer" : "state");
+      else this.#count(error instanceof NewerStateError ? "state-newer" : "state-broken");
       return null;
     }
   }
@@ -507,38 +547,37 @@ export class Device {
     this.#count(kind);
   }
 
-  /** Tags that the plan does not have are left out or sent as "other". */
-  #countTags() {
-    for (const [name, tag] of Object.entries(this.#settings.segment)) {
-      const declared = this.#plan.segments.find((one) => one.name === name);
-      if (!declared) this.#count(`unknown-segment: ${plainName(name)}`);
-      else if (![...declared.values, "other"].includes(/** @type {string} */ (tag))) {
-        this.#count(`unknown-tag: ${name}`);
-      }
-    }
+  /**
+   * A kind with a name that the host gave: so many of them, later ones are counted together.
+   *
+   * @param {string} kind @param {unknown} name
+   */
+  #named(kind, name) {
+    if (typeof name !== "string") return kind;
+    const named = `${kind}: ${name.slice(0, 64).replace(/[^A-Za-z0-9_.-]/g, "?")}`;
+    if (this.#names.size < MOST_NAMES) this.#names.add(named);
+    return this.#names.has(named) ? named : kind;
   }
 
-  /** In debug, what would keep the device silent without a word, by name. */
-  #slips() {
-    const { segment } = this.#settings;
-    for (const [name, value] of Object.entries(segment)) {
-      const declared = this.#plan.segments.find((one) => one.name === name);
-      if (!declared) throw new Error(`segment ${name} is not in plan ${this.#plan.name}`);
-      if (!declared.values.includes(/** @type {string} */ (value)) && value !== "other") {
-        throw new Error(`segment ${name} has no value ${value}`);
+  /** What keeps the device silent without a word, or changes a tag: counted, and raised in debug. */
+  #checkSettings() {
+    const { segments } = this.#plan;
+    for (const [name, tag] of Object.entries(this.#settings.segment)) {
+      const values = segments.find((segment) => segment.name === name)?.values;
+      if (!values) this.#slip(this.#named("unknown-segment", name), `segment ${name} is not in plan ${this.#plan.name}`);
+      else if (tag !== "other" && !values.includes(/** @type {string} */ (tag))) {
+        this.#slip(this.#named("unknown-tag", name), `segment ${name} has no value ${tag}`);
       }
     }
-    if (isExpired(this.#plan, this.#settings.clock())) {
-      throw new Error(`plan ${this.#plan.name} expired on ${this.#plan.expires}`);
-    }
-    if (this.#session.verdict?.refused.length) {
-      throw new Error(`plan ${this.#plan.name} is refused: ${this.#session.verdict.refused.join("; ")}`);
-    }
+    const { refused = [] } = this.#session.verdict ?? {};
+    if (!this.#settings.debug) return;
+    if (this.#plan.isExpired(this.#now())) throw new Error(`plan ${this.#plan.name} expired on ${this.#plan.expires}`);
+    if (refused.length) throw new Error(`plan ${this.#plan.name} is refused: ${refused.join("; ")}`);
   }
 }
 
-/** A name of the host's own, for a note. @param {string} name */
-const plainName = (name) => name.slice(0, 64).replace(/[^A-Za-z0-9_.-]/g, "?");
+/** @param {Consent | undefined} consent */
+const isYes = (consent) => consent === "granted" || consent === "local";
 
 /**
  * What a promise resolves to; false when it takes longer.

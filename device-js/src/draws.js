@@ -5,7 +5,6 @@
 import { Blake2b } from "./blake2b.js";
 import { utf8 } from "./bytes.js";
 
-export const WHOLE = 1n << 64n;
 const NOTHING = new Uint8Array(0);
 
 /** Eight bytes, big-endian. @param {number} number */

@@ -9,11 +9,14 @@ import { emptyData, emptyTable } from "./data.js";
 import { Draws } from "./draws.js";
 import { Fraction } from "./fraction.js";
 import { asksAnew, hold, isHeld, lifetime, visit } from "./ledger.js";
+import { problems } from "./limits.js";
 import { compose, lifetimeLoss, lossOfReport, lossOfRound } from "./losses.js";
 import { changed } from "./pending.js";
 import { Plan } from "./plan.js";
 import { YEAR } from "./policy.js";
 import { firstRoundFrom, roundAt, startOf } from "./times.js";
+
+export { backOff, claim, due, nextDue, settle } from "./outbox.js";
 
 /** @typedef {import("./data.js").Consent} Consent */
 /** @typedef {import("./data.js").Costs} Costs */
@@ -54,7 +57,8 @@ export class Engine {
     this.setting = setting;
     this.verdict = data.secret ? verdict : null; // none: it was wiped
     this.onSince = onSince;
-    this.moveTo(setting.now);
+    this.now = setting.now;
+    this.current = roundAt(this.now, setting.plan.roundSeconds);
     parsed.set(setting.plan.fingerprint, setting.plan);
   }
 
@@ -72,7 +76,7 @@ export class Engine {
 
   /** Whether values are recorded and rounds answered. */
   get active() {
-    return this.verdict?.answers === true && !this.isPaused() && !isExpired(this.setting.plan, this.now);
+    return this.verdict?.answers === true && !this.isPaused() && !this.setting.plan.isExpired(this.now);
   }
 
   /** Whether what waits may be sent. */
@@ -203,7 +207,7 @@ export class Engine {
 
   /** What the policy has against a plan. @param {Plan} plan @param {number | null} roundsSinceChange */
   #problems(plan, roundsSinceChange = null) {
-    return this.setting.policy.problems(plan, lifetime(this.data, plan), roundsSinceChange);
+    return problems(this.setting.policy, plan, lifetime(this.data, plan), roundsSinceChange);
   }
 
   #enrol() {
@@ -399,7 +403,7 @@ export class Engine {
   isAsked(round) {
     const { data } = this;
     const plan = this.planFor(round);
-    if (!plan || isExpired(plan, this.now) || this.report(round)) return false;
+    if (!plan || plan.isExpired(this.now) || this.report(round)) return false;
     if (!plan.sampled) return isHeld(data, plan);
     const window = plan.windowOf(round);
     return window !== null &&
@@ -582,14 +586,6 @@ export function afterDamage({ plan, now }, { epoch, ...limits }) {
   data.notes["state-lost"] = 1;
   return data;
 }
-
-/**
- * Whether devices have stopped answering: they do at 00:00 UTC of the day `expires`.
- *
- * @param {Plan} plan @param {number} now
- */
-export const isExpired = (plan, now) =>
-  plan.expires !== null && 1000 * now >= Date.parse(plan.expires);
 
 /** The first round that collectors still take reports of. @param {Plan} plan @param {number} now */
 const firstOpen = ({ graceSeconds, roundSeconds }, now) => roundAt(now - graceSeconds, roundSeconds);

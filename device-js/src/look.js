@@ -1,22 +1,39 @@
-// What a device tells and has told and how it is doing, for the person whose device it is. It is loaded when it is asked
-// for: a page that only records does not need it.
+// What a device tells and has told and how it is doing, for the person whose device it is: `device.look(receipt)`. An
+// entry of its own, `reticent/look`: a page that only records does not load it.
 
-import { Engine, isExpired } from "./engine.js";
+import { Engine } from "./engine.js";
 import { emptyTable } from "./data.js";
 import { compose, lossOfRound } from "./losses.js";
 import { YEAR } from "./policy.js";
 import { startOf } from "./times.js";
 
+/** @typedef {import("./device.js").Device} Device */
 /** @typedef {import("./plan.js").Metric} Metric */
 /** @typedef {import("./plan.js").Plan} Plan */
 
 /** @typedef {{ name: string, unit: string, description: string }} Question */
+/** @typedef {{ plan: string, reason: string, notes: Record<string, number> }} Silent a device whose state cannot be used, and why */
+
+/** The exact bytes that would be sent next, and what each bit means in words. @param {Device} device */
+export const previewOf = (device) => device.look(preview);
+
+/** Everything that was told, and what it may have told. @param {Device} device */
+export const receiptOf = (device) => device.look((engine) => new Receipt(engine));
+
+/** How the device is doing: what it answers, why not, what waits, what went wrong. @param {Device} device */
+export const statusOf = (device) => device.look(status);
 
 const STYLE = [
   "body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}",
   "table{border-collapse:collapse;margin:1rem 0}caption{text-align:left;font-weight:bold}",
   "th,td{text-align:left;padding:.1rem .8rem .1rem 0}",
 ].join("");
+
+const CONSENT = {
+  unset: "consent is unset: the person has not been asked, or has to be asked again",
+  denied: "consent is denied",
+  local: "consent is local: reports are made and shown here, and never sent",
+};
 
 /**
  * A text of a plan or of a host, without what could command a terminal or turn the order of letters around.
@@ -29,7 +46,7 @@ const plain = (text) => text.replace(
 );
 
 /** A loss for people: rounded up to four digits, to within 1e-15 of the loss. @param {number} loss */
-export function printed(loss) {
+function printed(loss) {
   if (loss === Infinity) return "infinite";
   if (loss === 0) return "0.0";
   const exact = loss * (1 - 1e-15); // the figure was itself rounded up by that much
@@ -74,9 +91,10 @@ function meaning(metric, bits) {
 /**
  * The exact bytes that would be sent next, and what each bit means; null where there are none.
  *
- * @param {Engine} engine
+ * @param {Engine | null} engine
  */
-export function previewOf(engine) {
+function preview(engine) {
+  if (!engine) return null;
   const { current, data, setting } = engine;
   const waiting = data.reports.find(({ state }) => state === "waiting");
   if (waiting) return described(waiting, engine, "This is waiting to be sent.");
@@ -119,7 +137,7 @@ function described({ body, bits, asked, round, version }, engine, when) {
 }
 
 /** Every report of a device, and what they may have told together. */
-export class Receipt {
+class Receipt {
   /** @param {Engine | null} engine null: the state could not be read */
   constructor(engine) {
     const data = engine?.data;
@@ -281,7 +299,7 @@ function nextAnswer(engine) {
   for (let round = first; round < current + Math.floor((3 * YEAR) / roundSeconds); round++) {
     const plan = engine.planFor(round);
     const end = startOf(round + 1, roundSeconds);
-    if (!plan || isExpired(plan, end)) return null;
+    if (!plan || plan.isExpired(end)) return null;
     if (plan.windowOf(round)?.first === round) ahead.moveTo(startOf(round, roundSeconds)).notePresence();
     const isFree = round > data.silentThrough && !engine.isPausedIn(round, round);
     if (isFree && ahead.moveTo(end).isAsked(round)) return end;
@@ -292,9 +310,10 @@ function nextAnswer(engine) {
 /**
  * How a device is doing. Nothing here is a value or comes from one, except `notes`, which stay on the device.
  *
- * @param {Engine} engine
+ * @param {Engine | null} engine @param {Silent} silent
  */
-export function statusOf(engine) {
+function status(engine, silent) {
+  if (!engine) return { plan: silent.plan, active: false, reasons: [silent.reason], notes: silent.notes };
   const { data, verdict, setting: { plan, silenced }, current, now } = engine;
   const waiting = data.reports.filter(({ state }) => state === "waiting");
   const count = (/** @type {string} */ state) =>
@@ -305,11 +324,11 @@ export function statusOf(engine) {
     consent: data.inForce,
     active: engine.active,
     reasons: [
-      ...(data.inForce === "unset" || data.inForce === "denied" ? [`consent is ${data.inForce}`] : []),
+      ...(data.inForce === "granted" ? [] : [CONSENT[data.inForce]]),
       ...(engine.isPaused("asked") ? ["paused"] : []),
-      ...(verdict?.refused ?? []).map((reason) => `refused: ${reason}`),
-      ...(isExpired(plan, now) ? [`plan ${plan.name} expired on ${plan.expires}`] : []),
       ...silenced,
+      ...(verdict?.refused ?? []).map((reason) => `refused: ${reason}`),
+      ...(plan.isExpired(now) ? [`the plan expired on ${plan.expires}`] : []),
     ],
     epoch: data.epoch,
     currentRound: current,

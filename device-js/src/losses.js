@@ -3,7 +3,7 @@
 // A draw is compared with integers, so every chance is a fraction of integers and every loss the logarithm of one.
 // Figures are never below the truth: logarithms are computed with 200 bits and raised by more than their error.
 
-import { WHOLE } from "./draws.js";
+import { WHOLE } from "./bytes.js";
 import { Fraction, least, ZERO } from "./fraction.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */

@@ -1,6 +1,6 @@
 // From a value to a remembered answer: which class it is in, and what each bit's draw is compared with.
 
-import { WHOLE } from "./draws.js";
+import { WHOLE } from "./bytes.js";
 
 /** @typedef {import("./fraction.js").Fraction} Fraction */
 /** @typedef {Fraction | null} Value a value in range; null: none was taken */

@@ -1,4 +1,4 @@
-// A state in a folder of the file system, for Node: `import { folderState } from "reticent/node"`.
+// For Node: the device, which knows of the environment of a process, and a state in a folder of the file system.
 //
 // The newest of the folders state-1, state-2, … holds the text. A change is written to a draft inside the folder it
 // was made from, synced, and then renamed to the next number. The rename is the only moment that counts: it fails
@@ -7,9 +7,15 @@
 // left behind by a process that is killed, and a crash at any point leaves the old text or the new one.
 
 import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
 import * as promises from "node:fs/promises";
 import { join } from "node:path";
+import { Device as AnyDevice } from "./device.js";
+import * as engine from "./engine.js";
+import { readEnvironment as readBrowser } from "./policy.js";
 import { headOf } from "./states.js";
+
+export * from "./index.js";
 
 /** @typedef {import("./states.js").State} State */
 
@@ -156,6 +162,38 @@ export function folderState(folder, fs = promises) {
     },
     close() {},
   };
+}
+
+const CI = [
+  "CI", "CONTINUOUS_INTEGRATION", "GITHUB_ACTIONS", "GITLAB_CI", "BUILD_NUMBER", "BUILD_ID", "TF_BUILD",
+  "TEAMCITY_VERSION", "JENKINS_URL", "TRAVIS", "CIRCLECI", "APPVEYOR", "BUILDKITE", "DRONE",
+  "CODEBUILD_BUILD_ID", "BITBUCKET_BUILD_NUMBER",
+];
+const CONTAINER_FILES = ["/.dockerenv", "/run/.containerenv"];
+
+/** What a process says of where it runs. @returns {import("./policy.js").Environment} */
+export function readEnvironment() {
+  const { env } = process;
+  const isSet = (/** @type {string} */ name) => !["", "0", "false"].includes((env[name] ?? "").trim().toLowerCase());
+  return {
+    doNotTrack: isSet("DO_NOT_TRACK") ? "DO_NOT_TRACK" : readBrowser().doNotTrack,
+    ci: CI.find(isSet) ?? "",
+    container: [
+      // A Flatpak is an application on a person's own desktop.
+      ...["container", "KUBERNETES_SERVICE_HOST"].filter((name) => isSet(name) && env[name] !== "flatpak"),
+      ...CONTAINER_FILES.filter((path) => existsSync(path)),
+    ][0] ?? "",
+  };
+}
+
+/** The device, silent by default in continuous integration, in containers and under DO_NOT_TRACK. */
+export class Device extends AnyDevice {
+  static load = async () => engine;
+
+  /** @param {import("../index.js").Settings} settings */
+  static open(settings) {
+    return super.open({ ...settings, environment: settings.environment ?? readEnvironment });
+  }
 }
 
 /** @param {any} error @returns {string} */

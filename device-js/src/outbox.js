@@ -1,13 +1,12 @@
 // Reports on their way: which are due, who sends them, and what came of it.
 
 import { startOf } from "./times.js";
+import { LONGEST_SEND } from "./transport.js";
 
 /** @typedef {import("./data.js").Kept} Kept */
 /** @typedef {import("./engine.js").Engine} Engine */
 /** @typedef {import("./transport.js").Outcome} Outcome */
 
-/** How long one attempt to send a report may take, s. */
-export const LONGEST_SEND = 10;
 const FIRST_BACK_OFF = 15;
 const LONGEST_BACK_OFF = 3600;
 const LONGEST_DELAY = 1e9; // the most a collector can ask for, s: a report is given up long before

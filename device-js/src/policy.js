@@ -1,16 +1,7 @@
 // What a host allows a plan to ask, checked on the device; and where a device is silent by itself.
 
-import { compose, epsilon, lossOfReport } from "./losses.js";
-
-/** @typedef {import("./plan.js").Plan} Plan */
-/**
- * @typedef {"maxEpsilon" | "maxWindow" | "maxLifetime" | "maxYear" | "shortestRound" | "shortestWindow" | "fewestRounds"
- *   | "leastFlip"} Limit
- */
-
-const DAY = 86_400;
 /** s */
-export const YEAR = 365 * DAY;
+export const YEAR = 365 * 86_400;
 
 /**
  * Limits that every plan must keep before a device takes it up (null lifts one), and rules on where it is
@@ -46,14 +37,12 @@ export class Policy {
 
   /** @param {import("../index.js").PolicySettings} changes by the name of a limit or rule */
   constructor(changes = {}) {
+    const usual = /** @type {Record<string, unknown>} */ ({ ...this });
     for (const [name, value] of Object.entries(changes)) {
-      const usual = Object.hasOwn(this, name) ? typeof this[/** @type {keyof Policy} */ (name)] : "";
-      if (usual === "") throw new RangeError(`policy.${name}: there is no limit of that name`);
-      if (usual === "boolean" && typeof value !== "boolean") {
-        throw new RangeError(`policy.${name}: expected true or false`);
-      }
-      if (usual === "number" && value !== null && !(typeof value === "number" && value >= 0)) {
-        throw new RangeError(`policy.${name}: expected a number from 0, or null for no limit`);
+      const isRule = typeof usual[name] === "boolean";
+      const fits = isRule ? typeof value === "boolean" : value === null || (typeof value === "number" && value >= 0);
+      if (!Object.hasOwn(usual, name) || !fits) {
+        throw new RangeError(`policy.${name}: expected a limit from 0, or null for none; true or false for a rule`);
       }
     }
     Object.assign(this, changes);
@@ -65,59 +54,8 @@ export class Policy {
    * has no bound.
    */
   static unlimited() {
-    return new Policy({
-      maxEpsilon: null,
-      maxWindow: null,
-      maxLifetime: null,
-      maxYear: null,
-      shortestRound: null,
-      shortestWindow: null,
-      fewestRounds: null,
-      leastFlip: null,
-      silentInCi: false,
-      silentInContainers: false,
-    });
-  }
-
-  /**
-   * What a plan asks beyond these limits.
-   *
-   * @param {Plan} plan @param {number} lifetime what the state can tell for life with it
-   * @param {number | null} roundsSinceChange where the plan asks for new answers, how long after the last
-   */
-  problems(plan, lifetime, roundsSinceChange = null) {
-    /** @type {string[]} */
-    const problems = [];
-    /** @type {(what: string, value: number, limit: Limit) => void} */
-    const atMost = (what, value, limit) => {
-      const most = this[limit];
-      if (most !== null && value > most) problems.push(`${what} ${value}; the policy allows ${most} (${limit})`);
-    };
-    /** @type {(what: string, value: number, limit: Limit, fewest?: number | null) => void} */
-    const atLeast = (what, value, limit, fewest = this[limit]) => {
-      if (fewest !== null && value < fewest) {
-        problems.push(`${what} ${value}; the policy wants at least ${fewest} (${limit})`);
-      }
-    };
-    const [loss, seconds] = [lossOfReport(plan), plan.roundSeconds];
-    for (const metric of plan.metrics) {
-      atMost(`metrics.${metric.name}.epsilon is`, epsilon(metric), "maxEpsilon");
-      if (!plan.sampled) atLeast(`metrics.${metric.name}.flip is`, Number(metric.flip) / 2 ** 64, "leastFlip");
-    }
-    atLeast("plan.round in seconds is", seconds, "shortestRound");
-    atMost(`one ${plan.sampled ? "window" : "round"} of the plan loses`, loss, "maxWindow");
-    if (plan.sampled) {
-      const length = plan.window * seconds;
-      atLeast("answers.window in seconds is", length, "shortestWindow");
-      // However a year begins, so many windows touch it.
-      const touched = Math.ceil((YEAR - 1) / length) + 1;
-      atMost(`the ${touched} windows in a year lose`, compose(Array(touched).fill(loss)), "maxYear");
-    } else atMost("with this plan the state can lose for life", lifetime, "maxLifetime");
-    if (roundsSinceChange !== null && this.fewestRounds !== null) {
-      const fewest = Math.min(this.fewestRounds, (this.fewestRounds * DAY) / seconds);
-      atLeast("rounds since the last new remembered answers:", roundsSinceChange, "fewestRounds", fewest);
-    }
-    return problems;
+    const lifted = Object.entries(new Policy()).map(([name, value]) => [name, typeof value === "number" ? null : false]);
+    return new Policy({ ...Object.fromEntries(lifted), doNotTrack: true });
   }
 
   /**
@@ -139,34 +77,14 @@ export class Policy {
  * empty: it is not so
  */
 
-const CI = [
-  "CI", "CONTINUOUS_INTEGRATION", "GITHUB_ACTIONS", "GITLAB_CI", "BUILD_NUMBER", "BUILD_ID", "TF_BUILD",
-  "TEAMCITY_VERSION", "JENKINS_URL", "TRAVIS", "CIRCLECI", "APPVEYOR", "BUILDKITE", "DRONE",
-  "CODEBUILD_BUILD_ID", "BITBUCKET_BUILD_NUMBER",
-];
-const CONTAINER_FILES = ["/.dockerenv", "/run/.containerenv"];
-
-/** What a browser or a process says of where it runs. @returns {Environment} */
+/** What a browser says of the person's wishes. @returns {Environment} */
 export function readEnvironment() {
-  const scope = /** @type {any} */ (globalThis);
-  const { navigator, process } = scope;
-  const env = process?.env ?? {};
-  const isSet = (/** @type {string} */ name) => !["", "0", "false"].includes(
-    String(env[name] ?? "").trim().toLowerCase(),
-  );
-  const fs = process?.getBuiltinModule?.("fs");
-  const signs = {
-    "Do Not Track": navigator?.doNotTrack === "1" || scope.doNotTrack === "1",
-    "Global Privacy Control": navigator?.globalPrivacyControl === true,
-    DO_NOT_TRACK: isSet("DO_NOT_TRACK"),
-  };
+  const { navigator, doNotTrack } = /** @type {any} */ (globalThis);
+  const isAsked = navigator?.doNotTrack === "1" || doNotTrack === "1";
+  const doesControl = navigator?.globalPrivacyControl === true;
   return {
-    doNotTrack: Object.entries(signs).find(([, holds]) => holds)?.[0] ?? "",
-    ci: CI.find(isSet) ?? "",
-    container: [
-      // A Flatpak is an application on a person's own desktop.
-      ...["container", "KUBERNETES_SERVICE_HOST"].filter((name) => isSet(name) && env[name] !== "flatpak"),
-      ...CONTAINER_FILES.filter((path) => fs?.existsSync(path)),
-    ][0] ?? "",
+    doNotTrack: isAsked ? "Do Not Track" : doesControl ? "Global Privacy Control" : "",
+    ci: "",
+    container: "",
   };
 }

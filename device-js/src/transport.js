@@ -9,6 +9,8 @@
  * the collector; may reject with anything
  */
 
+/** How long one attempt to send a report may take, s. */
+export const LONGEST_SEND = 10;
 const LARGEST_ANSWER = 4096;
 /** The collector's own codes that are final for a report. All else may pass: a proxy answers 4xx too. */
 const FINAL = [
@@ -37,15 +39,12 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
  */
 export function httpTransport(endpoint, key = null) {
   const address = URL.canParse(endpoint) ? new URL(endpoint) : null;
-  const isWeb = address?.protocol === "https:" || address?.protocol === "http:";
+  const isSafe = address?.protocol === "https:" || (address?.protocol === "http:" && LOOPBACK.test(address.hostname));
   const { username, password, search, hash, port } = address ?? {};
-  if (!isWeb || username || password || search || hash || port === "0") {
+  if (!isSafe || username || password || search || hash || port === "0") {
     throw new RangeError(
-      "endpoint: expected an address such as https://telemetry.example.org, without user, query, # or port 0",
+      "endpoint: expected an https:// address, or http:// of this machine, without user, query, # or port 0",
     );
-  }
-  if (address.protocol === "http:" && !LOOPBACK.test(address.hostname)) {
-    throw new RangeError("endpoint: expected https://; plain http:// is for a collector on this machine only");
   }
   if (key !== null && !/^[!-~]{1,512}$/.test(key)) {
     throw new RangeError("key: expected printable ASCII without spaces or line breaks");
@@ -70,8 +69,7 @@ export function httpTransport(endpoint, key = null) {
           referrerPolicy: "no-referrer",
           cache: "no-store",
         });
-        const text = response.status === 202 ? "" : await beginning(response);
-        await response.body?.cancel().catch(() => {});
+        const text = await beginning(response);
         const outcome = outcomeOf(response.status, response.headers.get("Retry-After"), text);
         return outcome.reason === "wrong-key" && key === null ? { ...outcome, reason: "no-key" } : outcome;
       } catch {
@@ -81,18 +79,17 @@ export function httpTransport(endpoint, key = null) {
   };
 }
 
-/** At most 4 kB of an answer. @param {Response} response */
-async function beginning(response) {
-  const reader = response.body?.getReader();
-  if (!reader) return "";
+/** At most 4 kB of an answer, or the part that exceeds them. @param {Response} response */
+async function beginning({ body }) {
   let text = "";
-  const decoder = new TextDecoder();
-  for (let part = await reader.read(); !part.done && text.length < LARGEST_ANSWER; part = await reader.read()) {
-    text += decoder.decode(part.value, { stream: true });
+  const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
+  while (reader && text.length < LARGEST_ANSWER) {
+    const { done, value = "" } = await reader.read();
+    if (done) break;
+    text += value;
   }
-  await reader.cancel().catch(() => {});
-  reader.releaseLock();
-  return text.slice(0, LARGEST_ANSWER);
+  await reader?.cancel();
+  return text;
 }
 
 /**

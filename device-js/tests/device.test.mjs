@@ -6,8 +6,9 @@ import { answer } from "../src/answer.js";
 import { fromText, toText } from "../src/data.js";
 import { backOff } from "../src/outbox.js";
 import { outcomeOf, httpTransport } from "../src/transport.js";
-import { readEnvironment } from "../src/policy.js";
+import { readEnvironment } from "../src/node.js";
 import { HOUR, plan, START, world } from "./harness.mjs";
+import { previewOf, receiptOf, statusOf } from "../src/look.js";
 
 const rounds = (here) => here.bodies.map((body) => JSON.parse(body).round);
 const first = START / HOUR + 1;
@@ -22,12 +23,12 @@ test("values are exact, clamped, and stop at the top", async () => {
   here.device.add("size", -3);
   here.device.set("seconds", Infinity);
   here.device.add("opens", "5");
-  await here.device.status();
+  await statusOf(here.device);
   const tenth = Fraction.fromNumber(0.1);
   assert.deepEqual(here.data().totals[first], {
     minutes: `${new Fraction(tenth.n * 10n, tenth.d)}`, size: "7", seconds: "100", opens: "0",
   });
-  const { notes } = await here.device.status();
+  const { notes } = await statusOf(here.device);
   assert.deepEqual(notes, { "below-range": 1, "above-range": 1, "not-a-number": 1 });
 });
 
@@ -38,21 +39,21 @@ test("max raises a total and never lowers it, before and after writes and among 
   const totals = ["3", "4", "4", "9", "19/2", "2", "2", "9/2", "11/2"]; // by hand
   for (const writes of [0b000000000, 0b111111111, 0b010101010, 0b100010001]) {
     here.device.set("minutes", 0);
-    await here.device.status();
+    await statusOf(here.device);
     for (const [index, [verb, value]] of calls.entries()) {
       here.device[verb]("minutes", value);
       if (writes >> index & 1) {
-        await here.device.status();
+        await statusOf(here.device);
         assert.equal(here.data().totals[first].minutes, totals[index]);
       }
     }
-    await here.device.status();
+    await statusOf(here.device);
     assert.equal(here.data().totals[first].minutes, totals[totals.length - 1]);
   }
   here.device.max("seconds", Infinity);
   here.device.add("seconds", 1);
   here.device.max("seconds", 1);
-  await here.device.status();
+  await statusOf(here.device);
   assert.equal(here.data().totals[first].seconds, "100"); // the top
 });
 
@@ -83,7 +84,7 @@ test("choices, flags and absent values are what the round's calls come to", asyn
   here.device.add("crashed");
   here.device.set("start_ms", NaN);
   here.device.set("memory_mb", NaN);
-  await here.device.status();
+  await statusOf(here.device);
   const { start_ms: absent, ...others } = here.data().totals[first];
   assert.equal(absent, undefined); // it can tell no value from 0
   assert.deepEqual(others, { last_command: "0", first_command: "1", crashed: "1", memory_mb: "0" });
@@ -95,7 +96,7 @@ test("a first choice stays the first across writes, a last one does not", async 
   for (const label of ["test", "run"]) {
     here.device.choose("first_command", label);
     here.device.choose("last_command", label);
-    await here.device.status(); // written between the two
+    await statusOf(here.device); // written between the two
   }
   assert.deepEqual(here.data().totals[first], { first_command: "1", last_command: "2" });
 });
@@ -168,16 +169,16 @@ test("values reach the state with each change, survive a state that fails, and a
   here.device.set("size", 1);
   await failing;
   here.broken = false;
-  await here.device.status();
+  await statusOf(here.device);
   assert.deepEqual(here.data().totals[first], { minutes: "7", size: "1" });
-  assert.equal((await here.device.status()).notes.state, 3);
+  assert.equal((await statusOf(here.device)).notes["state-broken"], 3);
 });
 
 test("rounds that the collector no longer takes are not answered, and their values go", async () => {
   const here = await world();
   here.next();
   here.device.add("minutes", 9);
-  await here.device.status();
+  await statusOf(here.device);
   here.next(10);
   assert.equal(await here.device.flush(), 1); // only the last round: the grace is an hour
   assert.deepEqual(rounds(here), [first + 9]);
@@ -192,9 +193,9 @@ test("the state stays small for years, and nothing is answered twice", async () 
   }
   assert.ok(here.text.length < 60_000);
   assert.equal(new Set(rounds(here)).size, 199);
-  assert.equal((await here.device.status()).reports.accepted, 199);
+  assert.equal((await statusOf(here.device)).reports.accepted, 199);
   assert.equal(await here.device.report(first), null);
-  assert.ok((await here.device.receipt()).reports.length <= 121);
+  assert.ok((await receiptOf(here.device)).reports.length <= 121);
 });
 
 // Consent
@@ -206,7 +207,7 @@ test("without consent nothing is kept, recorded, answered or sent", async () => 
     here.next();
     await here.device.flush();
     assert.equal(await here.device.report(), null);
-    assert.equal(await here.device.preview(), null);
+    assert.equal(await previewOf(here.device), null);
   }
   assert.equal(here.text, null);
   await here.device.setConsent("denied");
@@ -253,9 +254,9 @@ test("local collects, answers and shows, and is never sent, not even later", asy
   await here.device.flush();
   here.next();
   await here.device.flush();
-  const before = await here.device.receipt();
+  const before = await receiptOf(here.device);
   assert.deepEqual(before.reports.map(({ state }) => state), ["local", "local"]);
-  assert.ok(await here.device.preview());
+  assert.ok(await previewOf(here.device));
   assert.equal(await here.device.report(), null); // one that was made, and one that was not
   assert.equal(await here.device.report(first + 2), null);
   await here.device.setConsent("granted");
@@ -318,7 +319,7 @@ test("denying before anything was told leaves nothing but the choice", async () 
   here.next(2);
   here.device.add("minutes", 360);
   here.outcomes = [];
-  await here.device.preview();
+  await previewOf(here.device);
   await here.device.setConsent("denied");
   const { secret, ledger, reports, totals, plans } = here.data();
   assert.deepEqual([secret, ledger, reports, totals, plans], ["", [], [], {}, []]);
@@ -385,7 +386,7 @@ test("a person's pause outlives a no and a yes, also where nothing was told", as
     const before = here.bodies.length;
     here.next(3);
     await here.device.flush();
-    assert.deepEqual((await here.device.status()).reasons, ["paused"]);
+    assert.deepEqual((await statusOf(here.device)).reasons, ["paused"]);
     await here.device.resume();
     here.next(2);
     await here.device.flush();
@@ -401,7 +402,7 @@ test("a pause is kept where a choice is kept, and is not done where nothing is",
   assert.equal(await here.device.pause(), true);
   await here.device.setConsent("unset");
   await here.device.setConsent("granted");
-  assert.deepEqual((await here.device.status()).reasons, ["paused"]);
+  assert.deepEqual((await statusOf(here.device)).reasons, ["paused"]);
 });
 
 test("a pause of a state that was wiped holds under a plan with longer rounds", async () => {
@@ -424,7 +425,7 @@ test("a refused plan changes nothing, consent included", async () => {
   await here.device.close();
   await here.open({ plan: plan("more-metrics") });
   assert.equal(here.device.consent, "granted");
-  assert.match((await here.device.status()).reasons.join(), /maxLifetime/);
+  assert.match((await statusOf(here.device)).reasons.join(), /maxLifetime/);
   here.next(2);
   assert.equal(await here.device.flush(), 1);
 });
@@ -434,7 +435,7 @@ test("a yes under a refused plan is one to the version that goes on", async () =
   await here.device.setConsent("granted");
   here.next();
   await here.open({ plan: plan("other-digest") });
-  assert.match((await here.device.status()).reasons.join(), /fewestRounds/);
+  assert.match((await statusOf(here.device)).reasons.join(), /fewestRounds/);
   for (const said of ["granted", "denied", "granted"]) {
     await here.device.setConsent(said);
     assert.equal(here.device.consent, said);
@@ -504,7 +505,7 @@ test("a transport that never answers is waited for no longer than 12 s", async (
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
   context.mock.timers.tick(12_000);
   assert.equal(await pausing, false);
-  assert.deepEqual((await here.device.status()).reasons, ["paused"]);
+  assert.deepEqual((await statusOf(here.device)).reasons, ["paused"]);
   assert.equal(await here.device.resume(), true); // which need not wait
 });
 
@@ -520,11 +521,11 @@ test("a clock that fails changes nothing in the state", async () => {
   }
   assert.equal(here.text, text);
   here.now = now;
-  assert.deepEqual((await here.device.status()).notes, { internal: 4, state: 4 });
+  assert.deepEqual((await statusOf(here.device)).notes, { internal: 4, "state-broken": 4 });
   assert.deepEqual(here.data().totals, {});
   await assert.rejects(here.open({ clock: () => NaN, debug: true }), /clock: expected/);
   await here.open({ clock: () => NaN });
-  assert.match((await here.device.status()).reasons.join(), /the state cannot be used: clock: expected/);
+  assert.match((await statusOf(here.device)).reasons.join(), /the state cannot be used: clock: expected/);
 });
 
 // The environment
@@ -537,7 +538,7 @@ test("the environment silences by default; rounds that it overlaps are never ans
     here.environment[sign] = "a sign";
     await here.device.flush();
     here.device.add("minutes", 5);
-    const { active, reasons } = await here.device.status();
+    const { active, reasons } = await statusOf(here.device);
     assert.equal(active, false);
     assert.match(reasons.join(), /a sign/);
     here.next(2);
@@ -549,7 +550,7 @@ test("the environment silences by default; rounds that it overlaps are never ans
     assert.deepEqual(rounds(here), [first + 3], rule);
     const other = await world({ policy: { [rule]: false } });
     other.environment[sign] = "a sign";
-    assert.equal((await other.device.status()).active, true);
+    assert.equal((await statusOf(other.device)).active, true);
   }
 });
 
@@ -593,14 +594,14 @@ test("each limit refuses by its name, and what is refused changes nothing", asyn
     here.device.add("minutes", 1);
     here.next(2);
     assert.equal(await here.device.flush(), 0);
-    const { active, reasons } = await here.device.status();
+    const { active, reasons } = await statusOf(here.device);
     assert.equal(active, false);
     assert.match(reasons.join(), new RegExp(`\\(${name}\\)`));
     assert.equal(here.text, null); // not even a secret is drawn
   }
-  assert.throws(() => new Policy({ maxEpsilonn: 1 }), /no limit of that name/);
-  assert.throws(() => new Policy({ maxEpsilon: -1 }), /a number from 0/);
-  assert.throws(() => new Policy({ doNotTrack: 1 }), /true or false/);
+  for (const wrong of [{ maxEpsilonn: 1 }, { maxEpsilon: -1 }, { maxEpsilon: "1" }, { doNotTrack: 1 }, { doNotTrack: null }, { constructor: 1 }]) {
+    assert.throws(() => new Policy(wrong), new RegExp(`policy.${Object.keys(wrong)[0]}: expected`));
+  }
 });
 
 test("a version that asks for new answers is counted from the moment it is held, and not too soon", async () => {
@@ -609,20 +610,20 @@ test("a version that asks for new answers is counted from the moment it is held,
   assert.equal(before, 8); // four metrics of ε = 1, two answers each
   here.next();
   await here.open({ plan: plan("other-digest") });
-  assert.match((await here.device.status()).reasons.join(), /fewestRounds/);
+  assert.match((await statusOf(here.device)).reasons.join(), /fewestRounds/);
   here.next(40);
   await here.open({ plan: plan("other-digest") });
-  assert.deepEqual((await here.device.status()).reasons, []);
+  assert.deepEqual((await statusOf(here.device)).reasons, []);
   assert.equal(here.data().ledger.length, 5);
   await here.open({ plan: plan() });
-  assert.match((await here.device.status()).reasons.join(), /version 1 is older than version 2/);
-  assert.equal((await here.device.receipt()).totalLifetime, 10);
+  assert.match((await statusOf(here.device)).reasons.join(), /version 1 is older than version 2/);
+  assert.equal((await receiptOf(here.device)).totalLifetime, 10);
 });
 
 test("a changed plan under the same version is refused", async () => {
   const here = await world();
   await here.open({ plan: plan("silently-changed") });
-  assert.match((await here.device.status()).reasons.join(), /a change needs a new version/);
+  assert.match((await statusOf(here.device)).reasons.join(), /a change needs a new version/);
 });
 
 test("a round is answered under the version it began with", async () => {
@@ -641,7 +642,7 @@ test("a state is one plan's: another plan's device is silent and changes nothing
   const here = await world();
   const { text } = here;
   await here.open({ plan: plan("kinds") });
-  assert.match((await here.device.status()).reasons.join(), /the state cannot be used: it belongs to plan usage/);
+  assert.match((await statusOf(here.device)).reasons.join(), /the state cannot be used: it belongs to plan usage/);
   assert.equal(here.text, text);
   await assert.rejects(here.open({ plan: plan("kinds"), debug: true }), /belongs to plan usage/);
 });
@@ -674,8 +675,8 @@ test("a damaged state is counted in full: silence until the host raises the limi
     await here.device.setConsent("granted");
     here.next(2);
     assert.equal(await here.device.flush(), 0);
-    assert.match((await here.device.status()).reasons.join(), /maxLifetime/);
-    assert.equal((await here.device.receipt()).totalLoss, 12);
+    assert.match((await statusOf(here.device)).reasons.join(), /maxLifetime/);
+    assert.equal((await receiptOf(here.device)).totalLoss, 12);
     await here.open({ policy: { maxLifetime: 24 } });
     here.next(2);
     assert.equal(await here.device.flush(), 1);
@@ -690,8 +691,8 @@ test("a damaged state counts the largest limit that was ever in force, not today
     await here.device.flush();
     state.text = damage(state.text);
     await here.open({ policy: {} });
-    assert.equal((await here.device.receipt()).totalLoss, 40);
-    assert.equal((await here.device.receipt()).totalLifetime, 40);
+    assert.equal((await receiptOf(here.device)).totalLoss, 40);
+    assert.equal((await receiptOf(here.device)).totalLifetime, 40);
   }
 });
 
@@ -701,11 +702,11 @@ test("where the limits are lost too, and where there were none, a damaged state 
     const here = await world({ state });
     [state.text, state.head] = ["x", "reticent-state-2 0 0/1/1/0 0123456789abcdef\n"];
     await here.open();
-    assert.equal((await here.device.receipt()).totalLoss, Infinity);
+    assert.equal((await receiptOf(here.device)).totalLoss, Infinity);
     const unlimited = await world({ state: other, policy: { maxLifetime: null } });
     other.text = damage(other.text);
     await unlimited.open({ policy: {} });
-    assert.equal((await unlimited.device.receipt()).totalLifetime, Infinity);
+    assert.equal((await receiptOf(unlimited.device)).totalLifetime, Infinity);
     assert.equal((await unlimited.open()).consent, "unset");
   }
 });
@@ -719,13 +720,13 @@ test("after forget nothing is answered that had begun, the answers are new and b
   await here.device.forget();
   assert.notEqual(here.data().secret, secret);
   assert.equal(await here.device.report(first + 1), null);
-  const { reasons } = await here.device.status();
+  const { reasons } = await statusOf(here.device);
   assert.match(reasons.join(), /maxLifetime/); // 8 and 8 more exceed 12
   await here.open({ policy: { maxLifetime: 16 } });
   assert.equal(await here.device.report(first + 1), null);
   here.next(2);
   await here.device.flush();
-  assert.equal((await here.device.receipt()).totalLifetime, 16);
+  assert.equal((await receiptOf(here.device)).totalLifetime, 16);
   assert.equal(here.data().epoch, 1);
 });
 
@@ -765,7 +766,7 @@ test("two devices on one state send a report once, and answer it once", async ()
   here.next();
   here.device.add("minutes", 1);
   other.add("minutes", 2);
-  await Promise.all([here.device.status(), other.status()]);
+  await Promise.all([statusOf(here.device), statusOf(other)]);
   assert.equal(here.data().totals[first].minutes, "3");
   here.next();
   await Promise.all([here.device.flush(), other.flush(), here.device.flush(), other.flush()]);
@@ -798,7 +799,7 @@ test("a failed report waits, longer than the collector asked for, and is sent ag
   here.next(2);
   here.outcomes = [{ kind: "retry", reason: "busy", after: 120 }, new Error("transport"), { kind: "rejected", reason: "late" }];
   await here.device.flush();
-  const { lastAttempt, nextAttempt, reports } = await here.device.status();
+  const { lastAttempt, nextAttempt, reports } = await statusOf(here.device);
   assert.equal(lastAttempt.outcome, "busy");
   assert.ok(nextAttempt > here.now + 120 && nextAttempt <= here.now + 120 + 15);
   assert.equal(reports.waiting, 1);
@@ -821,7 +822,7 @@ test("whatever a transport returns, a report that was not taken is sent again", 
     const here = await world({ transport: { send: async () => answer } });
     here.next(2);
     assert.equal(await here.device.flush(), 0);
-    const { reports, notes } = await here.device.status();
+    const { reports, notes } = await statusOf(here.device);
     assert.deepEqual([reports.waiting, notes.transport], [1, 1]);
   }
 });
@@ -876,7 +877,7 @@ test("in the background each round is answered and sent at its moment; values ar
 test("a device that is closed waits for the report on its way and begins no other", async () => {
   const here = await world({ plan: plan("patient") });
   here.next(3);
-  await here.device.status();
+  await statusOf(here.device);
   let [arrive, sent] = [null, 0];
   const gate = new Promise((resolve) => (arrive = resolve));
   const transport = { send: () => ((sent += 1), gate.then(() => ({ kind: "accepted", reason: "accepted" }))) };
@@ -918,7 +919,7 @@ test("whatever a transport asks for, a report waits for some time and is tried a
   here.next(2);
   here.outcomes = [{ kind: "retry", reason: "busy", after: NaN }];
   await here.device.flush();
-  assert.ok((await here.device.status()).nextAttempt >= here.now);
+  assert.ok((await statusOf(here.device)).nextAttempt >= here.now);
 });
 
 test("a wrong path, or a key that is missing, loses no report", async (context) => {
@@ -935,7 +936,7 @@ test("a wrong path, or a key that is missing, loses no report", async (context) 
   const seen = [];
   for (let attempt = 0; attempt < 5; attempt++) {
     await here.device.flush();
-    const { reports, lastAttempt } = await here.device.status();
+    const { reports, lastAttempt } = await statusOf(here.device);
     seen.push([reports.waiting, lastAttempt.outcome]);
     here.now += 600;
   }
@@ -957,11 +958,11 @@ test("a preview is exactly what is sent, and says what each bit means", async ()
   const here = await world({ segment: { os: "linux" } });
   here.next();
   here.device.add("minutes", 200);
-  const [text, before] = [here.text, await here.device.preview()];
+  const [text, before] = [here.text, await previewOf(here.device)];
   assert.equal(here.data().reports.length, 0);
   here.next();
   assert.equal(await here.device.report(), before.body);
-  const waiting = await here.device.preview();
+  const waiting = await previewOf(here.device);
   assert.equal(waiting.body, before.body);
   await here.device.flush();
   assert.deepEqual(here.bodies, [before.body]);
@@ -978,7 +979,7 @@ test("a receipt lists every report and what they may have told", async () => {
     here.device.set("minutes", round % 2 ? 360 : 0);
     await here.device.flush();
   }
-  const receipt = await here.device.receipt();
+  const receipt = await receiptOf(here.device);
   assert.deepEqual(receipt.reports.map(({ round, state }) => [round, state]), [0, 1, 2].map((place) => [first + place, "accepted"]));
   assert.equal(receipt.reports[0].from, new Date(first * HOUR * 1000).toISOString());
   assert.equal(receipt.losses.find(({ metric }) => metric === "minutes").loss, 2);
@@ -997,7 +998,7 @@ test("one report per window, in the round that is picked; values of other rounds
     here.next();
     await here.device.flush();
     here.device.set("saves", 7);
-    const kept = Object.keys((await here.device.status(), here.data().totals));
+    const kept = Object.keys((await statusOf(here.device), here.data().totals));
     assert.ok(kept.length <= 1);
   }
   const { windows } = here.data();
@@ -1007,7 +1008,7 @@ test("one report per window, in the round that is picked; values of other rounds
   const starts = windows.map(({ start }) => start);
   assert.ok(Math.min(...starts) >= START && starts.every((start) => (start - 345_600) % (7 * 24 * HOUR) === 0));
   for (const { round, start, ends } of windows) assert.ok(round === null || (round * 6 * HOUR >= start && round * 6 * HOUR < ends));
-  const receipt = await here.device.receipt();
+  const receipt = await receiptOf(here.device);
   assert.equal(receipt.totalLifetime, windows.length);
   assert.match(receipt.meaning, /^This state answered \d+ of the \d+ windows it held\. All their reports together/);
 });
@@ -1023,13 +1024,13 @@ test("windows that were answered stay counted after a no, also when their report
   for (const round of rounds(here)) assert.equal(await here.device.report(round), null); // a window has one report
   await here.device.setConsent("denied");
   assert.deepEqual(here.data().windows, windows.filter(({ round }) => round !== null));
-  assert.equal((await here.device.receipt()).totalLoss, here.bodies.length);
+  assert.equal((await receiptOf(here.device)).totalLoss, here.bodies.length);
 });
 
 test("windows that cost more than a year's limit are refused from the start", async () => {
   for (const [maxYear, isActive] of [[54, true], [53.9, false], [null, true]]) {
     const here = await world({ plan: plan("sampled"), policy: { maxYear } }); // 54 weeks touch a year, at ε = 1
-    const { active, reasons } = await here.device.status();
+    const { active, reasons } = await statusOf(here.device);
     assert.equal(active, isActive);
     assert.equal(/windows in a year lose 54; the policy allows 53.9 \(maxYear\)/.test(reasons.join()), !isActive);
   }
@@ -1061,23 +1062,28 @@ test("a window that consent, forget or a silent environment overlaps is not answ
 
 // Plans
 
-test("a plan that is not exactly an export is refused, with its place", async () => {
+test("a plan that is not what was exported is refused, with its place", async () => {
+  const places = {
+    format: "format", name: "digest", version: "version", round_seconds: "round_seconds", grace_seconds: "grace_seconds", expires: "expires",
+    metrics: "answers.metrics", groups: "export", segments: "export", fingerprint: "fingerprint",
+  };
   const changes = {
     format: "reticent-plan-2", name: "Usage", version: 0, round_seconds: 1.5, grace_seconds: "1h", expires: "soon", metrics: [], groups: null,
-    segments: "x", answers: {}, fingerprint: "00".repeat(32),
+    segments: "x", fingerprint: "00".repeat(32),
   };
   for (const [key, value] of Object.entries(changes)) {
     const hostile = { ...plan(), [key]: value };
-    await assert.rejects(readPlan(hostile), (error) => error instanceof PlanError && error.message.includes(`plan: ${key}`), key);
+    await assert.rejects(readPlan(hostile), (error) => error instanceof PlanError && error.message.includes(places[key]), key);
     delete hostile[key];
     await assert.rejects(readPlan(hostile), PlanError, key);
   }
   const low = plan().metrics[0].low;
-  const inMetric = {
-    name: "__proto__", kind: "median", mechanism: "rappor", bits: 2, low: "0", flip: "9223372036854775808", points: ["0", "0"], thresholds: ["1", "2"],
-    digest: "00".repeat(32), pick: "best",
-  };
-  for (const [key, value] of [...Object.entries(inMetric), ["low", 5], ["low", `-${low}`], ["low", "9223372036854775808"], ["low", `${BigInt(low) + 1n}`], ["points", ["0", "1/0"]], ["points", ["0", "361"]], ["flip", "-1"]]) {
+  const inMetric = [
+    ["name", "__proto__"], ["mechanism", "rappor"], ["low", "0"], ["flip", "9223372036854775808"], ["points", ["0", "0"]], ["points", ["1", "360"]],
+    ["points", ["0"]], ["digest", "00".repeat(32)], ["low", 5], ["low", `-${low}`], ["low", "9223372036854775808"], ["low", `${BigInt(low) + 1n}`],
+    ["points", ["0", "1/0"]], ["points", ["0", "361"]], ["flip", "-1"], ["absent", true],
+  ];
+  for (const [key, value] of inMetric) {
     const hostile = plan();
     hostile.metrics[0][key] = value;
     await assert.rejects(readPlan(hostile), PlanError, `${key} ${value}`);
@@ -1091,6 +1097,47 @@ test("a plan that is not exactly an export is refused, with its place", async ()
   await assert.rejects(readPlan(more), /fingerprint: expected/);
   for (const hostile of ["", "[]", "null", "{", '"x"', "1"]) await assert.rejects(readPlan(hostile), PlanError);
   for (const hostile of [null, undefined, 5, [], true]) await assert.rejects(readPlan(hostile), PlanError);
+});
+
+/** Why an export with every digest made right is refused; null: it is taken. */
+async function refusalOf(table) {
+  for (;;) {
+    try {
+      await readPlan(table);
+      return null;
+    } catch (error) {
+      const [, metric, digest] = /^plan: (?:metrics\.(\w+)\.digest|fingerprint): expected ([0-9a-f]{64})/.exec(error.message) ?? [];
+      if (!digest) return error.message;
+      if (metric) table.metrics.find(({ name }) => name === metric).digest = digest;
+      else table.fingerprint = digest;
+    }
+  }
+}
+
+test("numbers that would make a loss be counted too low are refused, also where every digest is right", async () => {
+  const group = { name: "g", metrics: ["minutes"], max_total: "5" };
+  const isBits = ({ mechanism, order, bits }) => mechanism === "d-bit-flip" && bits < order.length;
+  const changed = (change) => {
+    const table = plan("kinds");
+    table.metrics.push({ ...plan().metrics[0], name: "minutes" });
+    table.groups.push(structuredClone(group));
+    change(table, table.metrics.at(-1), table.groups.at(-1), table.metrics.find(isBits));
+    return refusalOf(table);
+  };
+  assert.equal(await changed(() => {}), null);
+  const half = `${1n << 63n}`;
+  const hostile = [
+    [(_, metric) => (metric.low = half), /minutes.low/], [(_, metric) => (metric.low = "0"), /minutes.low/],
+    [(_, metric) => (metric.flip = half), /minutes.flip/], [(_, metric) => (metric.flip = "-1"), /minutes.flip/],
+    [(_, metric) => (metric.points = ["0", "9", "5"]), /minutes: .*rise/], [(_, metric) => (metric.points = ["1", "9"]), /minutes: .*start at 0/],
+    [(_, metric) => (metric.points = ["0"]), /minutes/], [(_, metric) => (metric.name = "m"), /groups.g/],
+    [(_, __, groups) => (groups.max_total = "0"), /groups.g/], [(_, __, groups) => (groups.metrics = ["minutes", "minutes"]), /groups.g/],
+    [({ groups }) => groups.push({ ...group, name: "h" }), /groups.h/], [(_, metric) => (metric.kind = "flag"), /groups.g/],
+    [(_, __, ___, many) => (many.bits = many.order.length + 1), /bits/], [(_, __, ___, many) => (many.bits = 0), /bits/],
+    [(_, __, ___, many) => many.order.reverse(), /order/], [(table) => table.metrics.push(table.metrics.at(-1)), /different names/],
+    [(table) => (table.answers.metrics = 0), /answers.metrics/], [(table) => (table.round_seconds = 0), /round_seconds/],
+  ];
+  for (const [change, place] of hostile) assert.match((await changed(change)) ?? "taken", place);
 });
 
 test("settings that cannot be are refused at once", async () => {
@@ -1108,7 +1155,7 @@ test("a closed device says so, and does nothing", async () => {
   assert.equal(here.data().totals[first].minutes, "4");
   here.device.add("minutes", 1);
   assert.equal(await here.device.report(), null);
-  assert.match((await here.device.status()).reasons.join(), /the device is closed/);
+  assert.match((await statusOf(here.device)).reasons.join(), /the device is closed/);
   assert.equal(await here.device.pause(), false);
 });
 
@@ -1144,7 +1191,7 @@ test("without WebCrypto, and where IndexedDB is missing, blocked or does not ans
     };
     const device = await whileTimePasses(Device.open({ ...here.settings, state: indexedDbState("telemetry") }));
     device.add("minutes", 5);
-    const calls = [device.status(), device.flush(), device.setConsent("granted"), device.report()];
+    const calls = [statusOf(device), device.flush(), device.setConsent("granted"), device.report()];
     const [status, ...others] = await whileTimePasses(Promise.all(calls));
     context.mock.timers.reset();
     assert.deepEqual(others, [0, false, null]);
@@ -1158,6 +1205,65 @@ test("without WebCrypto, and where IndexedDB is missing, blocked or does not ans
   }
 });
 
+test("where nobody has agreed nothing of the engine is needed, and the host's default holds as it is now", async () => {
+  let loads = 0;
+  class Lazy extends Device {
+    static load = () => ((loads += 1), super.load());
+  }
+  const here = await world();
+  here.next();
+  await here.device.report();
+  here.next();
+  assert.equal(await here.device.flush(), 1); // so a secret is kept
+  await here.open({ consent: "unset" });
+  for (const consent of ["unset", "denied", "unset"]) {
+    await here.open({ consent });
+    const before = here.text;
+    loads = 0;
+    const idle = await Lazy.open({ ...here.settings, consent });
+    idle.start();
+    idle.add("minutes", 5);
+    assert.equal(await idle.flush(), 0);
+    assert.deepEqual([idle.consent, loads, here.text], [consent, 0, before]);
+    await idle.close();
+  }
+  await here.open({ consent: "unset" });
+  const asked = await Lazy.open({ ...here.settings, consent: "denied" });
+  assert.deepEqual([asked.consent, here.data().inForce], ["denied", "denied"]);
+  await here.device.setConsent("denied");
+  const denied = await Lazy.open({ ...here.settings, consent: "unset" });
+  assert.equal(denied.consent, "denied");
+  assert.equal(await denied.shouldAsk(), false);
+});
+
+test("a no that cannot be kept holds all the same while the program runs", async () => {
+  const here = await world();
+  here.next();
+  here.device.add("minutes", 5);
+  here.broken = true;
+  assert.equal(await here.device.setConsent("denied"), false);
+  here.broken = false;
+  here.next();
+  assert.equal(await here.device.flush(), 0);
+  assert.deepEqual([here.device.consent, here.bodies], ["denied", []]);
+});
+
+test("without WebCrypto nobody is asked", async (context) => {
+  const { subtle } = crypto;
+  const tty = { stdin: process.stdin.isTTY, stderr: process.stderr.isTTY };
+  const restore = () => {
+    Object.defineProperty(crypto, "subtle", { value: subtle, configurable: true });
+    Object.assign(process.stdin, { isTTY: tty.stdin });
+    Object.assign(process.stderr, { isTTY: tty.stderr });
+  };
+  context.after(restore);
+  process.stdin.isTTY = process.stderr.isTTY = true;
+  const settings = () => ({ plan: plan(), state: memoryState(), clock: () => START, environment: () => ({ doNotTrack: "", ci: "", container: "" }) });
+  assert.equal(await (await Device.open(settings())).shouldAsk(), true);
+  Object.defineProperty(crypto, "subtle", { value: undefined, configurable: true });
+  assert.equal(await (await Device.open(settings())).shouldAsk(), false);
+});
+
 test("without WebCrypto the device is silent and says why", async () => {
   const { subtle } = crypto;
   const here = await world();
@@ -1165,7 +1271,7 @@ test("without WebCrypto the device is silent and says why", async () => {
   try {
     const device = await Device.open({ ...here.settings, plan: plan("patient") });
     device.add("minutes", 5);
-    assert.match((await device.status()).reasons.join(), /the state cannot be used: WebCrypto is missing/);
+    assert.match((await statusOf(device)).reasons.join(), /the state cannot be used: WebCrypto is missing/);
     assert.equal(await device.flush(), 0);
     await assert.rejects(Device.open({ ...here.settings, plan: plan("patient"), debug: true }), /WebCrypto is missing/);
   } finally {
@@ -1177,9 +1283,9 @@ test("a state that fails for some time is used again afterwards", async () => {
   const here = await world();
   here.broken = true;
   const device = await Device.open(here.settings);
-  assert.match((await device.status()).reasons.join(), /the state cannot be used: disk full/);
+  assert.match((await statusOf(device)).reasons.join(), /the state cannot be used: disk full/);
   here.broken = false;
-  assert.deepEqual((await device.status()).reasons, []);
+  assert.deepEqual((await statusOf(device)).reasons, []);
   here.next();
   await device.flush();
   here.next();
@@ -1222,12 +1328,12 @@ test("a metric may have any name that a plan allows, also that of something ever
   const here = await world({ plan: odd, policy: Policy.unlimited() });
   here.next();
   for (const name of names) here.device.add(name, 1);
-  await here.device.status();
+  await statusOf(here.device);
   assert.deepEqual(here.data().totals[first], Object.fromEntries(names.map((name) => [name, "1"])));
   here.next();
   assert.equal(await here.device.flush(), 1);
-  assert.ok(await here.device.preview());
-  const receipt = await here.device.receipt();
+  assert.ok(await previewOf(here.device));
+  const receipt = await receiptOf(here.device);
   assert.deepEqual(Object.keys(receipt.reports[0].bits), names);
   assert.ok(names.every((name) => String(receipt).includes(`${name}  `)));
   assert.equal(await here.device.forget(), true);
@@ -1249,10 +1355,10 @@ test("words of a plan cannot command a terminal or turn letters around", async (
   for (const metric of changed.metrics) Object.assign(metric, { description: hostile, unit: hostile });
   const here = await world({ plan: changed });
   here.next();
-  const preview = await here.device.preview();
+  const preview = await previewOf(here.device);
   here.next();
   await here.device.flush();
-  const receipt = await here.device.receipt();
+  const receipt = await receiptOf(here.device);
   const texts = [preview, receipt, receipt.html(), ...preview.answers.map(({ description, meaning }) => description + meaning), ...receipt.metrics.map(({ description, unit }) => description + unit), receipt.owner];
   for (const text of texts.map(String)) {
     assert.doesNotMatch(text.replaceAll("\n", ""), /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u);
@@ -1280,6 +1386,6 @@ test("a redirect is not followed: another address gets nothing", async () => {
   }
   assert.deepEqual(new Set(seen), new Set(["/v1/reports"]));
   assert.deepEqual(elsewhere, []);
-  assert.equal((await here.device.status()).lastAttempt.outcome, "not-a-collector");
+  assert.equal((await statusOf(here.device)).lastAttempt.outcome, "not-a-collector");
   for (const server of [other, collector]) await new Promise((resolve) => (server.closeAllConnections(), server.close(resolve)));
 });

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Device, memoryState } from "../src/index.js";
+import { statusOf } from "../src/look.js";
 
 export { NewerStateError, Policy } from "../src/index.js";
 export { fromText, knownLayout, STEPS, toText } from "../src/data.js";
@@ -44,7 +45,7 @@ export async function world(settings = {}) {
   const { plan: asked = plan(), now: _now, state: _state, ...others } = settings;
   here.settings = { plan: asked, state: here.state, consent: "granted", clock: () => here.now, transport, environment: () => here.environment, ...others };
   here.open = async (changes = {}) => {
-    await here.device?.status().catch(() => {}); // the program ran until now: there is no gap
+    if (here.device) await statusOf(here.device).catch(() => {}); // the program ran until now: there is no gap
     return (here.device = await Device.open({ ...here.settings, ...changes }));
   };
   here.next = (rounds = 1) => (here.now += rounds * here.settings.plan.round_seconds);

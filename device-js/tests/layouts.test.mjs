@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { after, afterEach, test } from "node:test";
 import { folderState, fromText, knownLayout, NewerStateError, plan, Policy, STEPS, toText, world } from "./harness.mjs";
 import { account, here, LIVES, planNameOf, planOf, stateOf } from "./fixtures/make.mjs";
+import { statusOf } from "../src/look.js";
 
 const root = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "reticent-"));
 after(() => rmSync(root, { recursive: true }));
@@ -81,7 +82,7 @@ for (const [folder, name] of old) {
       return true;
     });
     const life = await world(settingsOf(folder, name, state));
-    assert.match((await life.device.status()).reasons[0], /written by a newer version of reticent/);
+    assert.match((await statusOf(life.device)).reasons[0], /written by a newer version of reticent/);
     assert.equal(state.text(), newer);
   });
 }
@@ -140,7 +141,7 @@ test("a device stops when its state becomes newer", async () => {
   assert.equal(await device.forget(), false);
   assert.equal(await device.pause(), false);
   assert.equal(await device.setConsent("denied"), false);
-  const status = await device.status();
+  const status = await statusOf(device);
   assert.match(status.reasons[0], /newer version of reticent/);
   assert.ok(status.notes["state-newer"] > 0);
   await device.close();

@@ -6,11 +6,13 @@ import { Blake2b } from "../../device-js/src/blake2b.js";
 import { fromHex, toHex } from "../../device-js/src/bytes.js";
 import { Draws } from "../../device-js/src/draws.js";
 import { Fraction } from "../../device-js/src/fraction.js";
+import { problems } from "../../device-js/src/limits.js";
 import { epsilon, lifetimeLoss, ln, lossByWidth, lossOfReport, lossOfRound } from "../../device-js/src/losses.js";
 import { OneBitMean } from "../../device-js/src/mechanisms.js";
 import { readPlan } from "../../device-js/src/plan.js";
 import { Policy } from "../../device-js/src/policy.js";
 import { firstRoundFrom, roundAt, startOf } from "../../device-js/src/times.js";
+import { statusOf } from "../../device-js/src/look.js";
 import { outcomeOf } from "../../device-js/src/transport.js";
 import { world } from "../../device-js/tests/harness.mjs";
 
@@ -56,7 +58,7 @@ const doing = {
       widths: Array.from({ length: metric.mechanism.classes }, (_, width) => lossByWidth(metric, width + 1)),
     }));
     const lifetime = metrics.reduce((sum, one) => sum + one.lifetime, 0);
-    return { report, metrics, refused: new Policy(policy).problems(plan, lifetime).length > 0 };
+    return { report, metrics, refused: problems(new Policy(policy), plan, lifetime).length > 0 };
   },
   outcome: ({ status, after, text }) => outcomeOf(status, after, text),
   async history({ plan, consent, steps }) {
@@ -67,6 +69,13 @@ const doing = {
       else await here.device[step](...about);
     }
     return here.bodies.map((body) => JSON.parse(body).round);
+  },
+  async notes({ plan, segment, calls, consent, environment }) {
+    const here = await world({ plan, segment, consent, environment: () => environment, policy: { maxWindow: null, maxLifetime: null } });
+    here.next();
+    for (const [call, ...given] of calls) here.device[call](...given);
+    const { notes, reasons } = await statusOf(here.device);
+    return { notes, reasons };
   },
   ln: (ratio) => `${ln(Fraction.parse(ratio))}`,
   upward: (number) => Fraction.parse(number).upward(),

@@ -6,6 +6,7 @@ import * as promises from "node:fs/promises";
 import { readFileSync } from "node:fs";
 import { Device } from "../../device-js/src/index.js";
 import { folderState } from "../../device-js/src/node.js";
+import { statusOf } from "../../device-js/src/look.js";
 
 const { plan, folder, endpoint, key, now, values = {}, round, die = -1, segment = {} } = JSON.parse(process.argv[2]);
 let calls = 0;
@@ -37,10 +38,10 @@ for (const [place, moment] of now.entries()) {
   time = moment;
   if (place === now.length - 1) continue;
   for (const [name, value] of Object.entries(values)) device.add(name, value);
-  await device.status();
+  await statusOf(device);
 }
 const accepted = await device.flush();
 const body = round === undefined ? null : await device.report(round);
-const status = await device.status();
+const status = await statusOf(device);
 await device.close();
 console.log(JSON.stringify({ accepted, body, status, calls }));

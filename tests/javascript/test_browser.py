@@ -97,7 +97,7 @@ def test_a_page_a_node_program_and_a_python_device_are_counted_together(
         page.evaluate(
             "device.add('minutes', 90), device.set('crashed', true), device.choose('command', 'test')"
         )
-        page.evaluate("device.status()")
+        page.evaluate("statusOf(device)")
         at(page, now)
         assert page.evaluate("device.flush()") == 1
         seen.append(json.loads(page.evaluate(f"device.report({current - 1})")))
@@ -127,7 +127,7 @@ def test_a_page_a_node_program_and_a_python_device_are_counted_together(
         stranger = tab(moments[0], endpoint=endpoint, key="wrong", database="other")
         at(stranger, now)
         assert stranger.evaluate("device.flush()") == 0
-        assert stranger.evaluate("device.status()")["lastAttempt"]["outcome"] == "wrong-key"
+        assert stranger.evaluate("statusOf(device)")["lastAttempt"]["outcome"] == "wrong-key"
 
         counts = store.counts(RoundKey(PLAN.name, PLAN.version, current - 1))
         ones: dict[tuple[str, ...], int] = Counter()
@@ -147,13 +147,13 @@ def test_a_page_that_is_closed_and_opened_again_goes_on_with_the_same_answers(
     page = tab(FIRST * HOUR)
     at(page, (FIRST + 1) * HOUR)
     page.evaluate("device.add('minutes', 100)")
-    page.evaluate("device.status()")
-    preview = page.evaluate("device.preview().then(({ body }) => body)")
+    page.evaluate("statusOf(device)")
+    preview = page.evaluate("previewOf(device).then(({ body }) => body)")
     page.close()
     page = tab((FIRST + 1) * HOUR + 60)
-    assert page.evaluate("device.preview().then(({ body }) => body)") == preview
+    assert page.evaluate("previewOf(device).then(({ body }) => body)") == preview
     page.evaluate("device.add('minutes', 100)")
-    page.evaluate("device.status()")
+    page.evaluate("statusOf(device)")
     at(page, (FIRST + 2) * HOUR)
     body = page.evaluate("device.report()")
     page.close()
@@ -182,7 +182,7 @@ def test_two_tabs_share_their_values_answer_once_and_send_once(tab: Callable[...
     for page in tabs:
         at(page, (FIRST + 1) * HOUR)
         page.evaluate("() => { for (let time = 0; time < 50; time++) device.add('minutes', 1) }")
-        page.evaluate("device.status()")
+        page.evaluate("statusOf(device)")
     assert tabs[0].evaluate("totals()") == {str(FIRST + 1): {"minutes": "100"}}
     for page in tabs:
         at(page, (FIRST + 2) * HOUR)
@@ -214,7 +214,7 @@ def test_a_second_tab_knows_of_a_choice_within_a_second(tab: Callable[..., Any],
     assert first.evaluate("device.pause()")
     second.evaluate("new Promise(resolve => setTimeout(resolve, 300))")
     second.evaluate("device.add('minutes', 5)")
-    assert "paused" in second.evaluate("device.status()")["reasons"]
+    assert "paused" in second.evaluate("statusOf(device)")["reasons"]
     assert second.evaluate("totals()") == {}
 
 
@@ -237,7 +237,7 @@ def test_a_page_goes_on_where_storage_or_webcrypto_is_missing(
     page.wait_for_function("window.ready")
     page.evaluate("settings => openDevice(settings)", {"plan": EXPORT})
     page.evaluate("device.add('minutes', 5), device.start()")
-    status = page.evaluate("device.status()")
+    status = page.evaluate("statusOf(device)")
     assert status["active"] is False
     assert status["reasons"][0].startswith("the state cannot be used: ")
     assert page.evaluate("device.flush()") == 0
@@ -253,8 +253,71 @@ def test_a_browser_that_says_do_not_track_is_left_alone(browser: Any, origin: st
     page.wait_for_function("window.ready")
     page.evaluate("settings => openDevice(settings)", {"plan": EXPORT})
     page.evaluate("device.add('minutes', 5)")
-    status = page.evaluate("device.status()")
+    status = page.evaluate("statusOf(device)")
     assert status["active"] is False
     assert status["reasons"] == ["Global Privacy Control is set"]
     assert page.evaluate("device.report()") is None
+    context.close()
+
+
+def test_a_service_worker_and_a_page_share_a_device(tab: Callable[..., Any]) -> None:
+    """The page records, the worker answers and sends; a no in the page holds in the worker."""
+    page = tab(FIRST * HOUR, consent="unset")
+    page.evaluate(
+        """async () => {
+            await navigator.serviceWorker.register('worker.js', { type: 'module' });
+            const { active } = await navigator.serviceWorker.ready;
+            window.ask = (message) => new Promise((resolve) => {
+                const { port1, port2 } = new MessageChannel();
+                port1.onmessage = ({ data }) => resolve(data);
+                active.postMessage(message, [port2]);
+            });
+        }"""
+    )
+
+    def ask(**message: Any) -> Any:
+        return page.evaluate("message => ask(message)", message)
+
+    assert ask(plan=EXPORT, at=FIRST * HOUR)["consent"] == "unset"
+    assert page.evaluate("device.setConsent('granted')")
+    assert ask(at=FIRST * HOUR + 1)["consent"] == "granted"
+    at(page, (FIRST + 1) * HOUR)
+    page.evaluate("device.add('minutes', 100)")
+    page.evaluate("statusOf(device)")
+    done = ask(at=(FIRST + 2) * HOUR, call="flush")
+    assert (done["result"], len(done["sent"])) == (1, 1)
+    at(page, (FIRST + 2) * HOUR)
+    assert page.evaluate(f"device.report({FIRST + 1})") == done["sent"][0]
+    assert page.evaluate("device.setConsent('denied')")
+    assert ask(at=(FIRST + 3) * HOUR, call="flush")["result"] == 0
+    assert ask()["status"]["reasons"] == ["consent is denied"]
+
+
+def test_a_page_whose_person_has_not_agreed_loads_no_more_than_the_entry(browser: Any, origin: str) -> None:
+    """The rest comes with the first choice, and after a yes with each page."""
+    context = browser.new_context()
+    loaded: list[str] = []
+    context.on("request", lambda request: loaded.append(request.url.rpartition("/")[2]))
+
+    def visit() -> Any:
+        page = context.new_page()
+        page.goto(f"{origin}/tests/javascript/page.html")
+        page.wait_for_function("window.ready")
+        loaded.clear()
+        page.evaluate("settings => openDevice(settings)", {"plan": EXPORT, "consent": "unset"})
+        page.evaluate("device.add('minutes', 5), device.start()")
+        assert page.evaluate("device.flush()") == 0
+        return page
+
+    page = visit()
+    assert page.evaluate("device.shouldAsk()")
+    assert loaded == []
+    assert page.evaluate("device.setConsent('denied')")
+    assert "engine.js" in loaded
+    page = visit()
+    assert (page.evaluate("device.consent"), loaded) == ("denied", [])
+    assert not page.evaluate("device.shouldAsk()")
+    assert page.evaluate("device.setConsent('granted')")
+    visit()
+    assert "engine.js" in loaded
     context.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 from spec import interpreter
 from tests.javascript.conftest import Ask
 from tests.javascript.test_units import PLANS
@@ -85,3 +86,51 @@ def test_both_devices_send_the_same_rounds_whatever_a_person_wishes(ask: Ask, tm
             start,
             steps,
         )
+
+
+WRONG_CALLS: list[list[Any]] = [
+    ["add", "minutes", -1], ["add", "minutes", 400], ["set", "minutes", "many"], ["set", "minutes", None],
+    ["max", "minutes", -3], ["add", "minutesx"], ["add", "minutesx"], ["set", "<b>" + "x" * 99, 1],
+    ["choose", "command", "fly"], ["choose", "minutes", "test"], ["add", "command", 1],
+    *(["add", f"other{number}"] for number in range(20)),
+]  # fmt: skip
+
+
+def test_both_devices_note_slips_in_the_same_words(ask: Ask, tmp_path: Path) -> None:
+    plan = Plan.from_toml(PLANS["usage"])
+    segment = {"os": "plan9", "shape <b>": "round"}
+    about = {"plan": export_plan(plan), "segment": segment, "consent": "granted", "calls": WRONG_CALLS}
+    [answer] = ask([("notes", about | {"environment": {"doNotTrack": "", "ci": "", "container": ""}})])
+    clock = ManualClock(500_000.0 * plan.round_seconds)
+    device = Device(
+        plan, tmp_path / "state", consent="granted", policy=Policy.unlimited(), clock=clock,
+        transport=RecordingTransport(), segment=segment,
+    )  # fmt: skip
+    clock.advance(plan.round_seconds)
+    for call, *given in WRONG_CALLS:
+        getattr(device, call)(*given)
+    status = device.status()
+    device.close()
+    assert answer["notes"] == dict(status.notes)
+    assert len(answer["notes"]) > 18
+    assert answer["reasons"] == list(status.reasons) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "choices"),
+    [("usage", ["granted", "unset", "denied", "local"]), ("expired", ["granted", "local"])],
+)
+def test_both_devices_say_in_the_same_words_why_they_are_silent(
+    ask: Ask, tmp_path: Path, name: str, choices: list[Any]
+) -> None:
+    plan = Plan.from_toml(PLANS[name])
+    somewhere = {"doNotTrack": "", "ci": "", "container": ""}
+    about = {"plan": export_plan(plan), "segment": {}, "calls": [], "environment": somewhere}
+    answers = ask([("notes", about | {"consent": consent}) for consent in choices])
+    for consent, answer in zip(choices, answers, strict=True):
+        device = Device(
+            plan, tmp_path / f"{name}-{consent}", consent=consent, policy=Policy.unlimited(),
+            clock=ManualClock(500_000.0 * plan.round_seconds), transport=RecordingTransport(),
+        )  # fmt: skip
+        assert answer["reasons"] == list(device.status().reasons)
+        device.close()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -94,18 +92,3 @@ def test_units(node: str, plans: Path, file: Path) -> None:
         capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-20_000:]
-
-
-def test_the_package_has_no_dependencies_and_the_version_of_the_release() -> None:
-    package = json.loads((PACKAGE / "package.json").read_text())
-    assert package["version"] == version("reticent")
-    assert not {"dependencies", "devDependencies", "scripts"} & package.keys()
-    files = [path for export in package["exports"].values() for path in export.values()]
-    assert all((PACKAGE / path).is_file() for path in files)
-    imported = {
-        name
-        for file in PACKAGE.glob("src/*.js")
-        for name in re.findall(r'^import .* from "([^".][^"]*)"', file.read_text(), re.MULTILINE)
-    }
-    assert imported == {"node:crypto", "node:fs/promises", "node:path"}
-    assert [file.name for file in PACKAGE.glob("src/*.js") if "node:" in file.read_text()] == ["node.js"]

@@ -3,6 +3,7 @@
 
 import { readFileSync } from "node:fs";
 import { Device, Policy } from "../../device-js/src/index.js";
+import { receiptOf, statusOf } from "../../device-js/src/look.js";
 
 const { document, plans } = JSON.parse(readFileSync(0, "utf8"));
 const fromHex = (text) => Uint8Array.from(text.match(/../g), (pair) => parseInt(pair, 16));
@@ -41,7 +42,7 @@ function policyOf(settings = {}) {
 }
 
 const REASONS = [
-  [/^consent is (unset|denied)$/, (match) => match[1]],
+  [/^consent is (unset|denied)/, (match) => match[1]],
   [/^paused$/, () => "paused"],
   [/^DO_NOT_TRACK is set$/, () => "DO_NOT_TRACK"],
   [/^this is continuous integration/, () => "CI"],
@@ -53,7 +54,7 @@ const REASONS = [
 const ORDER = ["unset", "denied", "paused", "DO_NOT_TRACK", "CI", "container", "refused", "expired", "state"];
 
 function reasonsOf(texts) {
-  const words = texts.map((text) => {
+  const words = texts.filter((text) => !text.startsWith("consent is local")).map((text) => {
     const [pattern, word] = REASONS.find(([one]) => one.test(text)) ?? [/.*/, () => text];
     return word(pattern.exec(text));
   });
@@ -122,7 +123,7 @@ class Runner {
   }
 
   async look() {
-    const [status, receipt] = [await this.device.status(), await this.device.receipt()];
+    const [status, receipt] = [await statusOf(this.device), await receiptOf(this.device)];
     return {
       consent: this.device.consent,
       active: status.active,

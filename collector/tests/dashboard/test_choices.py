@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from collector.tests.dashboard.test_pages import SIZES, headline_of, table_of
-from tests.shared.misleading import DAY, MONDAY
 from tests.shared.plans import CLEAR
 
 from reticent.plan import Plan
@@ -16,6 +15,8 @@ from reticent_collector.counts import MeanCounts
 from reticent_collector.results import AT_LEAST_ONCE
 from reticent_collector.stores import Count, Note, RoundKey
 
+DAY = 86_400
+MONDAY = 1_772_409_600  # 2 March 2026
 HEAD = """
 min_reports = 20
 [plan]

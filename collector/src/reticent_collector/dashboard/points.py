@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import isnan
 from typing import Any
 
 from reticent.errors import ParameterError
@@ -83,12 +84,12 @@ def by_size(result: Result) -> list[int]:
 def with_more_devices(metric: Metric, estimate: Estimate, rounds: int, plan: Plan, times: int = 4) -> float:
     """The expected half-width of an estimate, in its own unit, with so many times the devices."""
     devices, confidence = times * estimate.devices, estimate.confidence
-    truth = min(max(estimate.value, estimate.span[0]), estimate.span[1])
+    known = None if isnan(estimate.value) else min(max(estimate.value, estimate.span[0]), estimate.span[1])
     if rounds > max(1, plan.answers.window):
         if plan.answers.sampled:  # the reports of all windows
             devices = max(1, devices * plan.answers.window // rounds)
-        return expected_average_half_width(metric, devices, rounds, confidence, plan.answers, at=truth)
-    return expected_half_width(metric, devices, confidence, at=truth)
+        return expected_average_half_width(metric, devices, rounds, confidence, plan.answers, at=known)
+    return expected_half_width(metric, devices, confidence, at=known)
 
 
 def latest(points: Sequence[Point]) -> Point | None:

@@ -177,7 +177,7 @@ def _share_rows(
     """A row per bucket, with its change and its number in each group; the unit is that of the column."""
     histogram, unit, amount = result.estimate, _unit(result), amounts(result)
     plain = Unit(amount.size)
-    rows = []
+    rows: list[dict[str, Any]] = []
     if not isinstance(histogram, HistogramEstimate):
         return rows
     for place, (bucket, share) in enumerate(zip(histogram.buckets, norm_sub(histogram), strict=True)):

@@ -223,6 +223,8 @@ def test_strips_begin_and_end_at_the_same_pixel() -> None:
             (rule.get("x1"), rule.get("x2")) for kind in ("rule", "zero") for rule in chart.all("line", kind)
         }
         assert len(ends) == 1
+        axis = [text for text in chart.all("text", "label") if text.get("text-anchor") == "end"]
+        assert min(float(text.get("x")) - 7 * len(text.text) for text in axis) >= 0, "its labels have room"
 
 
 def test_flags_stand_at_their_time_and_are_numbered() -> None:

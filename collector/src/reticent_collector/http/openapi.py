@@ -163,7 +163,7 @@ _NOTE_ADDED = _object(
     ["text"],
     additionalProperties=False,
 )
-_NOTES_ADDED = {"oneOf": [_NOTE_ADDED, _array(_NOTE_ADDED, maxItems=1000)]}
+_NOTES_ADDED = {"oneOf": [_NOTE_ADDED, _array(_NOTE_ADDED)]}
 _SCHEMAS: dict[str, Any] = {
     "Report": _object(
         {

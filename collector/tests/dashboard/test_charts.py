@@ -215,8 +215,8 @@ def test_a_line_of_few_devices_does_not_set_the_axis_of_many() -> None:
 def test_strips_begin_and_end_at_the_same_pixel() -> None:
     """Whatever the labels of their axes."""
     lines = [
-        charts.Line([mark(place, 1e6, 10.0) for place in range(200)], "many"),
-        charts.Line([mark(place, 3.0, 1000.0) for place in range(200)], "few", 1),
+        charts.Line([mark(place, 5.0, 1.0) for place in range(200)], "many"),
+        charts.Line([mark(place, 3.0, 100_000.0) for place in range(200)], "few", 1),
     ]
     for chart in drawn(charts.series(lines, "x", "")):
         ends = {

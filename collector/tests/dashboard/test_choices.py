@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,8 @@ from tests.shared.plans import CLEAR
 
 from reticent.plan import Plan
 from reticent_collector.counts import MeanCounts
+from reticent_collector.estimates import difference
+from reticent_collector.http.history import HistorySlot
 from reticent_collector.results import AT_LEAST_ONCE
 from reticent_collector.stores import Count, Note, RoundKey
 
@@ -124,6 +127,7 @@ def test_notes_are_flags_of_what_is_shown(make: Callable[..., Any]) -> None:
     world = make(HEAD + MINUTES, days=40)
     for day in range(28):
         world.put(day, {(): (3000, {"minutes": 60.0})})
+    world.store.register(Plan.from_toml((HEAD + MINUTES).replace('name = "app"', 'name = "other"')))
     for name, day, plan, text in (
         ("a", 3, "", "release 2.2"),
         ("b", 20, "app", "<b>release 2.3</b>"),
@@ -195,9 +199,35 @@ def test_what_a_change_is_against_can_be_chosen(make: Callable[..., Any]) -> Non
     assert world.get("/plans/app/metrics/minutes?against=never").status == 400
 
 
+def test_a_change_on_the_overview_is_clear_among_all_metrics_at_once(make: Callable[..., Any]) -> None:
+    """One metric by itself would have been called clear: with twelve of them, one in two pages would have one."""
+    names = [f"flag_{place}" for place in range(12)]
+    world = make(HEAD + "".join(FLAG.replace("crashed", name) for name in names), days=29.2)
+    usual = dict.fromkeys(names, 0.3)
+    world.put(0, {(): (10_000, usual)})
+    metric = world.plan.by_name[names[0]]
+    low, high = float(metric.channel.low), float(metric.channel.high)
+
+    def is_clear(share: float, confidence: float) -> bool:
+        after, before = (
+            MeanCounts(10_000, round((low + (high - low) * one) * 10_000)) for one in (share, 0.3)
+        )
+        return difference(metric, [after], [before], confidence).lower > 0
+
+    between = next(share for share in (0.3 + step / 500 for step in range(200)) if is_clear(share, 0.95))
+    assert not is_clear(between, 1 - 0.05 / 12)
+    world.put(28, {(): (10_000, usual | {names[0]: between})})
+    page = world.get(f"/plans/app/metrics/{names[0]}?every=day").text
+    assert re.search(r"percentage points: clear change", page)
+    overview = world.get("/?every=day").text
+    assert "Clear changes" not in overview
+    assert "No clear change (12)" in overview
+
+
 def test_an_hour_after_a_start_no_axis_is_empty(make_world: Callable[..., Any]) -> None:
     world = make_world(CLEAR)
-    empty = world.get("/health").page
-    assert not [tag for tag in empty.all("svg") if "small" in tag.get("class", "")]
-    world.health = replace(world.health, history=())
-    assert world.get("/health").status == 200
+    silent = tuple(HistorySlot(start) for start in range(0, 3600, 600))
+    for history in ((), silent):
+        world.health = replace(world.health, history=history)
+        page = world.get("/health").page
+        assert not [tag for tag in page.all("svg") if "small" in tag.get("class", "")]

@@ -69,6 +69,7 @@ class Metric:
     round_loss: Decimal  #: Of one round, after the flip
     top: Fraction  #: Of its range
     labels: tuple[str, ...]  #: Of a choice
+    recorded: tuple[str, ...]  #: The names that a program records: its own, or those of the parts of a split
     pick: str  #: Which of several choices of a round counts: the first or the last
     has_absent: bool  #: Whether no value is told from 0
 
@@ -146,7 +147,7 @@ def plan_of(text: str) -> Plan:
 
 def _metric(plan: str, name: str, toml: dict[str, Any]) -> Metric:
     table = toml["metrics"][name]
-    shape = reference.shape(plan, name, table)
+    shape = reference.shape(plan, name, table, reference.is_sampled(toml))
     loss = round_loss = Decimal("Infinity")
     if len(shape.get("points", ())) == 2:
         low, flip, whole = Decimal(shape["low"]), Decimal(shape["flip"]), Decimal(reference.WHOLE)
@@ -160,10 +161,15 @@ def _metric(plan: str, name: str, toml: dict[str, Any]) -> Metric:
         flip=float(reference.number(table.get("flip", 0))),
         loss=loss,
         round_loss=round_loss,
-        top=shape["points" if "points" in shape else "edges"][-1],
-        labels=tuple(table.get("labels", ())),
+        top=reference.number(table["max_value"])
+        if table["kind"] == "split"
+        else shape["points" if "points" in shape else "edges"][-1],
+        labels=tuple(table.get("labels", ())) if table["kind"] == "choice" else (),
+        recorded=tuple(f"{name}/{label}" for label in table["labels"])
+        if table["kind"] == "split"
+        else (name,),
         pick=table.get("pick", "last"),
-        has_absent=reference.has_absent(table),
+        has_absent=reference.has_absent(table) and table["kind"] != "split",
     )
 
 
@@ -877,7 +883,7 @@ def record(state: State, name: str, given: Any, now: float, *, adds: bool = Fals
     if number <= kept.silent_through or is_paused_in(state, number, number):
         return
     for metric in plan.metrics:
-        value = taken(metric, given) if metric.name == name else None
+        value = taken(metric, given) if name in metric.recorded else None
         if value is not None:
             totals = kept.totals.setdefault(number, {})
             before = totals.get(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import struct
 import tomllib
 from decimal import Context, Decimal
@@ -139,6 +140,84 @@ DIVIDED_PLANS = [
     + "[answers]\nmetrics = 5\n",
 ]
 """One plan in several versions: other numbers of metrics, another order, other parameters."""
+
+SUBSETS = """
+[plan]
+name = "subsets"
+version = 1
+round = "6h"
+
+[answers]
+kind = "sampled"
+window = "7d"
+
+[metrics.command]
+kind = "choice"
+labels = ["build", "test", "run", "format", "a b"]
+epsilon = 1.0
+
+[metrics.hours]
+kind = "histogram"
+max_value = 24
+buckets = 10
+mechanism = "subset"
+epsilon = 1
+
+[metrics.wide]
+kind = "histogram"
+max_value = 40
+buckets = 20
+absent = true
+mechanism = "subset"
+size = 7
+epsilon = 0.5
+
+[metrics.side]
+kind = "histogram"
+edges = [0, 1, 10]
+mechanism = "subset"
+epsilon = "1/3"
+
+[metrics.seconds]
+kind = "mean"
+max_value = 21600
+epsilon = 1.0
+"""
+"""Subset selection, named or not, with sizes given or not, and a mean in the same report."""
+
+SPLITS = """
+[plan]
+name = "splits"
+version = 1
+round = "6h"
+
+[metrics.apps]
+kind = "split"
+unit = "second"
+max_value = 21600
+labels = ["editor", "browser", "a b", "games"]
+epsilon = 1.0
+
+[metrics.parts]
+kind = "split"
+max_value = "15/2"
+labels = ["one", "two"]
+mechanism = "d-bit-flip"
+bits = 3
+epsilon = 1.5
+
+[metrics.seconds]
+kind = "mean"
+max_value = 21600
+epsilon = 1.0
+"""
+SPLIT_PLANS = [
+    SPLITS,
+    SPLITS.replace("bits = 3\nepsilon = 1.5", "bits = 2\nepsilon = 1.5\nflip = 0.2"),
+    SPLITS + '[answers]\nkind = "sampled"\nwindow = "7d"\n',
+    SPLITS + '[answers]\nkind = "sampled"\nwindow = "7d"\nmetrics = 2\n',
+]
+"""Amounts with a joint limit, whose answers are remembered or sampled."""
 
 KINDS = """
 [plan]
@@ -284,7 +363,43 @@ def draws(secret: bytes, fields: tuple[Any, ...], count: int) -> list[int]:
     return words[:count]
 
 
-def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
+@cache
+def weights(epsilon: Fraction, count: int, size: int) -> tuple[int, int]:
+    """Of subset selection: the largest a, and the least b, that differ by a factor of e^epsilon at most."""
+    digits = Context(prec=90)
+    odds = Fraction(digits.exp(digits.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator))))
+    outside = ceiling(WHOLE / (size * odds + (count - size)))
+    inside = 0
+    for place in reversed(range(64)):
+        if (inside + 2**place) * size + outside * (count - size) <= WHOLE:
+            inside += 2**place
+    return inside, outside
+
+
+@cache
+def best_size(epsilon: Fraction, count: int) -> int:
+    """The size with the least variance of an empty bucket's share; the smaller of two."""
+    best, least = 0, Fraction(0)
+    for size in range(1, count):
+        inside, outside = weights(epsilon, count, size)
+        rest = WHOLE - size * inside - (count - size) * outside
+        # Every set has `size` members, so those beside the own one are shared by the other buckets.
+        own = size * inside + Fraction(rest * size, count)
+        other = (size * WHOLE - own) / (count - 1)
+        variance = other * (WHOLE - other) / (own - other) ** 2
+        if not best or variance < least:
+            best, least = size, variance
+    return best
+
+
+def best_mechanism(count: int, sampled: bool) -> str:
+    """What answers where a plan does not say."""
+    if sampled:
+        return "subset"
+    return "hadamard-bit" if count < 256 else "d-bit-flip"
+
+
+def shape(plan: str, name: str, table: dict[str, Any], sampled: bool = False) -> dict[str, Any]:
     """The integers and rationals behind one metric table."""
     epsilon = number(table["epsilon"])
     flip = ceiling(number(table.get("flip", 0)) * WHOLE)
@@ -300,7 +415,7 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
         low = threshold(epsilon)
         parameters: list[Any] = ["one-bit-mean", str(low), [str(point) for point in points]]
         return {"bits": 1, "low": low, "flip": flip, "points": points, "parameters": parameters}
-    if table["kind"] == "choice":
+    if table["kind"] in ("choice", "split"):
         edges = [Fraction(place) for place in range(len(table["labels"]) + 1)]
     elif "edges" in table:
         edges = [number(edge) for edge in table["edges"]]
@@ -309,7 +424,16 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
             number(table["max_value"]) * place / table["buckets"] for place in range(table["buckets"] + 1)
         ]
     texts = [str(edge) for edge in edges]
-    if table["mechanism"] == "hadamard-bit":
+    count = len(edges) - 1 + has_absent(table)
+    mechanism = table.get("mechanism") or best_mechanism(count, sampled)
+    if mechanism == "subset":
+        size = table.get("size") or best_size(epsilon, count)
+        inside, outside = weights(epsilon, count, size)
+        return {
+            "bits": count, "flip": 0, "edges": edges, "size": size, "inside": inside, "outside": outside,
+            "parameters": ["subset", str(inside), str(outside), texts, size],
+        }  # fmt: skip
+    if mechanism == "hadamard-bit":
         low = threshold(epsilon)
         return {
             "bits": 1,
@@ -318,8 +442,8 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
             "edges": edges,
             "parameters": ["hadamard-bit", str(low), texts],
         }
-    if table["mechanism"] != "d-bit-flip":
-        raise ValueError(table["mechanism"])
+    if mechanism != "d-bit-flip":
+        raise ValueError(mechanism)
     width, variant = table.get("bits", 1), table.get("variant", "tight")
     low = threshold(epsilon if variant == "tight" and width == 1 else epsilon / 2)
     parameters = ["d-bit-flip", variant, str(low), texts, width, f"{plan}/{name}"]
@@ -332,9 +456,11 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
 def digest_input(plan: str, name: str, toml: dict[str, Any]) -> list[Any]:
     """The parameters of a metric; with those of its group, where it has one."""
     table = toml["metrics"][name]
-    parameters: list[Any] = shape(plan, name, table)["parameters"]
+    parameters: list[Any] = shape(plan, name, table, is_sampled(toml))["parameters"]
     if table["kind"] == "choice":
         return [parameters, "choice", table["labels"], table.get("pick", "last")]
+    if table["kind"] == "split":
+        return [parameters, "split", table["labels"], str(number(table["max_value"]))]
     if table.get("absent", False):
         return [parameters, "absent"]
     for group in toml.get("groups", {}).values():
@@ -352,13 +478,17 @@ def digest_of(parameters: list[Any]) -> bytes:
 
 
 def has_absent(table: dict[str, Any]) -> bool:
-    return table["kind"] == "choice" or bool(table.get("absent", False))
+    return table["kind"] in ("choice", "split") or bool(table.get("absent", False))
+
+
+def is_sampled(toml: dict[str, Any]) -> bool:
+    return bool(toml.get("answers", {}).get("kind") == "sampled")
 
 
 def uses_cohort(toml: dict[str, Any]) -> bool:
     """Whether a metric of a plan asks different devices about different buckets."""
     for name, table in toml["metrics"].items():
-        metric = shape(toml["plan"]["name"], name, table)
+        metric = shape(toml["plan"]["name"], name, table, is_sampled(toml))
         if "edges" in metric and metric["bits"] < len(metric["edges"]) - 1 + has_absent(table):
             return True
     return False
@@ -366,11 +496,43 @@ def uses_cohort(toml: dict[str, Any]) -> bool:
 
 def measured(table: dict[str, Any], value: str | None) -> Fraction | None:
     """What a value that was recorded, or None, counts as; None where there is a bucket for no value."""
+    if table["kind"] == "split":
+        return None
     if table["kind"] == "choice":
         return None if value is None else Fraction(table["labels"].index(value))
     if value is None:
         return None if has_absent(table) else Fraction(0)
     return Fraction(value)
+
+
+def amounts_of(name: str, table: dict[str, Any], values: dict[str, str]) -> tuple[list[int], int]:
+    """The amounts of a split and its limit, as whole numbers of some unit; scaled to the limit if above it."""
+    amounts = [Fraction(values.get(f"{name}/{label}", "0")) for label in table["labels"]]
+    limit = number(table["max_value"])
+    if sum(amounts) > limit:
+        amounts = [amount * limit / sum(amounts) for amount in amounts]
+    unit = math.lcm(limit.denominator, *(amount.denominator for amount in amounts))
+    return [int(amount * unit) for amount in amounts], int(limit * unit)
+
+
+def part_in_front(amounts: list[int], limit: int, moment: int) -> Fraction | None:
+    """Sampled answers: the label at a moment, one amount after the other."""
+    left = moment * limit // WHOLE
+    for label, amount in enumerate(amounts):
+        if left < amount:
+            return Fraction(label)
+        left -= amount
+    return None
+
+
+def part_under_dart(amounts: list[int], limit: int, darts: list[int]) -> Fraction | None:
+    """Remembered answers: bars side by side, all in boxes as high as the limit; the first dart that hits a bar."""
+    bars = [*amounts, limit - sum(amounts)]
+    for dart in darts:
+        place = dart * len(bars) * limit // WHOLE
+        if place % limit < bars[place // limit]:
+            return None if place // limit == len(amounts) else Fraction(place // limit)
+    return None
 
 
 def choose(metric: dict[str, Any], value: Fraction | None, alpha: int, cohort: int, absent: bool) -> Any:
@@ -417,6 +579,9 @@ def answer(text: str, secret: bytes, epoch: int, round_number: int, values: dict
             bits += [0] * metric["bits"]
             continue
         digest = digest_of(digest_input(plan, name, toml))
+        if table["kind"] == "split":
+            darts = draws(secret, (plan, name, digest, epoch, "darts", 0), 48 * (len(table["labels"]) + 1))
+            exact[name] = part_under_dart(*amounts_of(name, table, values), darts)
         alpha = draws(secret, (plan, name, digest, epoch, "alpha", 0), 1)[0]
         chosen, limits = choose(metric, exact[name], alpha, cohort, has_absent(table))
         memo = draws(secret, (plan, name, digest, epoch, "memo", chosen), metric["bits"])
@@ -490,11 +655,23 @@ def sampled_answer(text: str, secret: bytes, epoch: int, window_number: int, val
     cohort = sampled_draws(secret, (plan, start, "", b"", epoch, "cohort", 0), 1)[0] >> 56
     classes, bits = {}, ""
     for place, (name, table) in enumerate(toml["metrics"].items()):
-        metric = shape(plan, name, table)
+        metric = shape(plan, name, table, True)
         if place not in asked:
             bits += "0" * metric["bits"]
             continue
         digest = digest_of(digest_input(plan, name, toml))
+        if table["kind"] == "split":
+            moment = sampled_draws(secret, (plan, start, name, digest, epoch, "moment", 0), 1)[0]
+            exact[name] = part_in_front(*amounts_of(name, table, values), moment)
+        if "size" in metric:
+            value = exact[name]
+            chosen = len(metric["edges"]) - 1 if value is None else bucket(metric["edges"], value)
+            base = sampled_draws(secret, (plan, start, name, digest, epoch, "base", 0), metric["bits"])
+            draw = sampled_draws(secret, (plan, start, name, digest, epoch, "memo", chosen), 1)[0]
+            members = shifted(metric, base, draw, chosen)
+            classes[name] = chosen
+            bits += "".join("1" if label in members else "0" for label in range(len(base)))
+            continue
         alpha = sampled_draws(secret, (plan, start, name, digest, epoch, "alpha", 0), 1)[0]
         classes[name], limits = choose(metric, exact[name], alpha, cohort, has_absent(table))
         memo = sampled_draws(
@@ -509,6 +686,22 @@ def sampled_answer(text: str, secret: bytes, epoch: int, window_number: int, val
         "delay": str(delay), "classes": classes, "asked": padded(bitmap).hex() if count < len(names) else "",
         "id": hash_output(secret, sampled_input(*identity))[:16].hex(), "bits": padded(bits).hex(),
     }  # fmt: skip
+
+
+def shifted(metric: dict[str, Any], base: list[int], draw: int, chosen: int) -> set[int]:
+    """The set that subset selection answers: walk through the weights until the draw is used up."""
+    count, size = len(base), metric["size"]
+    smallest = sorted(zip(base, range(count), strict=True))[:size]
+    members = {label for _, label in smallest}
+    order = sorted(members) + [label for label in range(count) if label not in members]
+    shift = 0
+    for label in order:
+        weight = metric["inside"] if label in members else metric["outside"]
+        if draw < weight:
+            shift = chosen - label
+            break
+        draw -= weight
+    return {(label + shift) % count for label in members}
 
 
 def padded(bits: str) -> bytes:
@@ -581,6 +774,114 @@ def divided(secrets: list[bytes], histories: list[dict[str, str]]) -> list[dict[
                 devices.append({"secret": secret.hex(), "epoch": epoch, "reports": reports})
         plans.append({"plan": text, "segment": segment, "devices": devices})
     return plans
+
+
+def subsets(secrets: list[bytes]) -> dict[str, Any]:
+    """Sampled histograms and choices by subset selection; and its weights, sizes and sets by themselves."""
+    histories = [
+        {},
+        {"command": "build", "hours": "0", "wide": "0", "side": "0"},
+        {"command": "a b", "hours": "24", "wide": "40", "side": "10", "seconds": "21600"},
+        {"command": "run", "hours": "47/10", "wide": "7", "side": "1", "seconds": "100"},
+    ]
+    devices = []
+    for secret in secrets:
+        for epoch in (0, 1):
+            reports = []
+            for place, values in enumerate(histories):
+                report = sampled_answer(SUBSETS, secret, epoch, 2910 + place, values)
+                reports.append(report | sampled_bytes(SUBSETS, report, {}, b""))
+            devices.append({"secret": secret.hex(), "epoch": epoch, "reports": reports})
+    numbers = []
+    for epsilon in ("1/1000", "1/3", "1", "2", "5", "20"):
+        for count in (2, 4, 10, 21, 32, 256):
+            size = best_size(Fraction(epsilon), count)
+            inside, outside = weights(Fraction(epsilon), count, size)
+            numbers.append({
+                "epsilon": epsilon, "buckets": count, "size": size, "inside": str(inside), "outside": str(outside),
+            })  # fmt: skip
+    sets = []
+    for count, size, chosen in ((10, 2, 4), (4, 1, 3), (6, 3, 0), (21, 5, 20)):
+        inside, outside = weights(Fraction(1), count, size)
+        metric = {"size": size, "inside": inside, "outside": outside}
+        base = [label * 5 % count for label in range(count)]
+        used = size * inside + (count - size) * outside
+        for draw in sorted(
+            {0, inside - 1, inside, size * inside - 1, size * inside, 2**63, used - 1, WHOLE - 1}
+        ):
+            members = sorted(shifted(metric, base, draw, chosen))
+            sets.append({
+                "epsilon": "1", "size": size, "base": [str(word) for word in base], "class": chosen,
+                "draw": str(draw), "members": members,
+            })  # fmt: skip
+    toml = tomllib.loads(SUBSETS, parse_float=Decimal)
+    digests = [
+        {"metric": name, "parameters": digest_input("subsets", name, toml),
+         "digest": digest_of(digest_input("subsets", name, toml)).hex()}
+        for name in toml["metrics"]
+    ]  # fmt: skip
+    return {"plan": SUBSETS, "digests": digests, "numbers": numbers, "sets": sets, "devices": devices}
+
+
+def splits(secrets: list[bytes]) -> dict[str, Any]:
+    """Splits in both kinds of answers; and which part is picked for amounts, by a moment and by darts."""
+    histories = [
+        {},
+        {"apps/editor": "21600", "parts/two": "15/2"},
+        {
+            "apps/editor": "7000",
+            "apps/browser": "1",
+            "apps/games": "600",
+            "parts/one": "1/3",
+            "parts/two": "2",
+        },
+        {
+            "apps/editor": "20000",
+            "apps/browser": "21600",
+            "apps/a b": "1/7",
+            "parts/one": "15/2",
+            "parts/two": "7",
+        },
+        {"apps/games": "10800", "parts/one": "5", "parts/two": "5/2", "seconds": "7"},
+    ]
+    plans: list[dict[str, Any]] = []
+    for text in SPLIT_PLANS:
+        sampled = is_sampled(parsed(text))
+        devices = []
+        for secret in secrets:
+            for epoch in (0, 1):
+                reports = []
+                for place, values in enumerate(histories):
+                    if sampled:
+                        report = sampled_answer(text, secret, epoch, 2910 + place, values)
+                    else:
+                        report = answer(text, secret, epoch, 81652 + place, values)
+                        report["asked"] = report.get("asked", "")
+                    reports.append(report | sampled_bytes(text, report, {}, b""))
+                devices.append({"secret": secret.hex(), "epoch": epoch, "reports": reports})
+        digests = [
+            {"metric": name, "digest": digest_of(digest_input("splits", name, parsed(text))).hex()}
+            for name in parsed(text)["metrics"]
+        ]
+        plans.append({"plan": text, "digests": digests, "devices": devices})
+    picks = []
+    words = [int.from_bytes(hashlib.sha256(b"%d" % number).digest()[:8], "big") for number in range(48)]
+    for amounts, limit in (([0, 0], 5), ([5, 0], 5), ([2, 1], 5), ([1, 4], 5), ([3, 0, 7, 1], 20)):
+        for word in (
+            0,
+            WHOLE // 5,
+            WHOLE // 5 * 2 + 1,
+            WHOLE // 2,
+            WHOLE // 5 * 3,
+            WHOLE // 5 * 3 + 1,
+            WHOLE - 1,
+        ):
+            front, hit = part_in_front(amounts, limit, word), part_under_dart(amounts, limit, [word, *words])
+            picks.append({
+                "amounts": [str(amount) for amount in amounts], "limit": str(limit), "word": str(word),
+                "front": None if front is None else int(front), "hit": None if hit is None else int(hit),
+            })  # fmt: skip
+    return {"plans": plans, "picks": picks, "darts": [str(word) for word in words]}
 
 
 def kinds(secrets: list[bytes]) -> dict[str, Any]:
@@ -719,6 +1020,8 @@ def write() -> dict[str, Any]:
         "devices": devices,
         "sampled": sampled(secrets, histories),
         "divided": divided(secrets, histories),
+        "subsets": subsets(secrets),
+        "splits": splits(secrets),
         "kinds": kinds(secrets),
     }  # fmt: skip
 

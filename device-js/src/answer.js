@@ -1,30 +1,79 @@
 // A report: a function of secret, plan, round and values, and of nothing else.
 
-import { packBits, toBase64 } from "./bytes.js";
-import { clamped, ZERO } from "./fraction.js";
+import { packBits, toBase64, WHOLE } from "./bytes.js";
+import { clamped, Fraction, ZERO } from "./fraction.js";
 
-/** @typedef {import("./fraction.js").Fraction} Fraction */
 /** @typedef {import("./plan.js").Plan} Plan */
 /** @typedef {import("./draws.js").Draws} Draws */
 
+const DARTS = 48; // per bar of a split whose answers are remembered
+
 /**
- * One value for each metric: clamped, then scaled down within each group whose sum exceeds its limit.
+ * One value for each name that is recorded: clamped, then scaled down within each group, and among the parts of each
+ * split, whose sum exceeds the limit.
  *
  * @param {Plan} plan @param {Map<string, Fraction>} values @returns {Map<string, Fraction | null>}
  */
 function inRange(plan, values) {
   /** @type {Map<string, Fraction | null>} */
   const clean = new Map();
-  for (const { name, absent, maxValue } of plan.metrics) {
+  for (const [name, { kind, absent, maxValue }] of plan.recorded) {
     const value = values.get(name);
-    clean.set(name, value === undefined ? (absent ? null : ZERO) : clamped(value, maxValue)[0]);
+    const nothing = absent && kind !== "split" ? null : ZERO;
+    clean.set(name, value === undefined ? nothing : clamped(value, maxValue)[0]);
   }
-  for (const { metrics, maxTotal } of plan.groups) {
+  const splits = plan.metrics.filter(({ kind }) => kind === "split");
+  const limits = splits.map(({ recorded, maxValue }) => ({ metrics: recorded, maxTotal: maxValue }));
+  for (const { metrics, maxTotal } of [...plan.groups, ...limits]) {
     const total = metrics.reduce((sum, name) => sum.plus(clean.get(name) ?? ZERO), ZERO);
     if (!maxTotal.below(total)) continue;
     for (const name of metrics) clean.set(name, (clean.get(name) ?? ZERO).times(maxTotal).over(total));
   }
   return clean;
+}
+
+/**
+ * The part that is in front at a moment, if the range were used up part by part; null: the rest of it.
+ *
+ * @param {Fraction[]} amounts @param {Fraction} limit @param {bigint} moment
+ */
+function partAt(amounts, limit, moment) {
+  let used = ZERO;
+  for (const [part, amount] of amounts.entries()) {
+    used = used.plus(amount);
+    if (moment * limit.n * used.d < used.n * limit.d * WHOLE) return part;
+  }
+  return null;
+}
+
+/**
+ * The bar that the first dart hits; null: the bar of the rest. All darts are looked at, whatever is hit.
+ *
+ * @param {Fraction[]} amounts @param {Fraction} limit @param {bigint[]} darts
+ */
+function partHit(amounts, limit, darts) {
+  const bars = [...amounts, amounts.reduce((left, amount) => left.minus(amount), limit)];
+  const hits = darts.map((dart) => {
+    const place = dart * BigInt(bars.length);
+    const bar = Number(place / WHOLE);
+    return (place % WHOLE) * limit.n * bars[bar].d < bars[bar].n * limit.d * WHOLE ? bar : -1;
+  });
+  const first = hits.find((bar) => bar >= 0) ?? amounts.length;
+  return first < amounts.length ? first : null;
+}
+
+/**
+ * The part of a split that is answered, as the value of a choice.
+ *
+ * @param {Draws} draws @param {Plan} plan @param {import("./plan.js").Metric} metric
+ * @param {Map<string, Fraction | null>} clean
+ */
+function partOf(draws, plan, { name, digest, recorded, maxValue }, clean) {
+  const amounts = recorded.map((/** @type {string} */ part) => clean.get(part) ?? ZERO);
+  const part = plan.sampled
+    ? partAt(amounts, maxValue, draws.words(name, digest, "moment", 0)[0])
+    : partHit(amounts, maxValue, draws.words(name, digest, "darts", 0, DARTS * (amounts.length + 1)));
+  return part === null ? null : new Fraction(BigInt(part));
 }
 
 /**
@@ -51,11 +100,13 @@ export function answer(draws, plan, round, values, segment) {
       return;
     }
     const [alpha] = draws.words(name, digest, "alpha", 0);
-    const memoClass = mechanism.classOf(clean.get(name) ?? null, alpha, cohort);
-    const memo = draws.words(name, digest, "memo", memoClass, mechanism.bits);
+    const value = metric.kind === "split" ? partOf(draws, plan, metric, clean) : clean.get(name) ?? null;
+    const memoClass = mechanism.classOf(value, alpha, cohort);
+    const memo = draws.words(name, digest, "memo", memoClass, mechanism.memoDraws);
+    const base = draws.words(name, digest, "base", 0, mechanism.baseDraws);
     const flips = plan.sampled ? null : draws.words(name, digest, "flip", round, mechanism.bits);
-    mechanism.thresholds(memoClass, cohort).forEach((threshold, bit) => {
-      bits.push(Number(memo[bit] < threshold !== (flips !== null && flips[bit] < flip)));
+    mechanism.answer(memoClass, cohort, memo, base).forEach((one, bit) => {
+      bits.push(Number(one !== (flips !== null && flips[bit] < flip)));
     });
     visited.set(name, memoClass);
   });

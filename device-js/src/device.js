@@ -159,9 +159,9 @@ export class Device {
       if (this.#closed || !this.#timeline.length) return;
       const round = roundAt(this.#now(), this.#plan.roundSeconds);
       const held = this.#timeline.find(([first]) => first <= round) ?? this.#timeline[this.#timeline.length - 1];
-      const metric = held[1]?.byName.get(name);
+      const metric = held[1]?.recorded.get(name);
       if (!metric) {
-        if (!this.#plan.byName.has(name)) {
+        if (!this.#plan.recorded.has(name)) {
           this.#slip(this.#named("unknown-metric", name), `metric ${name} is not in plan ${this.#plan.name}`);
         }
         return;
@@ -209,7 +209,7 @@ export class Device {
         false,
       );
     }
-    if (fault === "not-a-number" && metric.absent) return null; // no value was taken
+    if (fault === "not-a-number" && metric.absent && metric.kind !== "split") return null; // no value was taken
     const most = metric.maxValue;
     return verb === "max"
       ? { how: "add", amount: ZERO, most, floor: amount }

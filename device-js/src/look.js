@@ -73,16 +73,18 @@ function bitsByMetric(bits, asked, layout) {
 
 /** What a metric's bits say, in words. @param {Metric} metric @param {string} bits */
 function meaning(metric, bits) {
-  const { kind, maxValue, unit, labels, mechanism } = metric;
+  const { kind, maxValue, unit, labels, parts, mechanism } = metric;
   const range = `0 to ${maxValue}${unit ? ` ${unit}` : ""}`;
-  const of = labels.length ? `one of ${labels.join(", ")}, or nothing` : range;
+  const rest = parts.length ? "the unused rest" : "nothing";
+  const of = labels.length || parts.length ? `one of ${[...labels, ...parts].join(", ")}, or ${rest}` : range;
+  const holds = parts.length ? "that part was picked" : "the value was in it";
   const says =
     kind === "mean"
       ? `a 1 is the likelier the larger the value was (${range})`
       : kind === "flag"
         ? "a 1 is likelier if it happened"
         : mechanism.bits > 1 || "variant" in mechanism
-          ? `each bit is about one bucket (${of}) and likelier 1 if the value was in it`
+          ? `each bit is about one bucket (${of}) and likelier 1 if ${holds}`
           : `a 1 is likelier from some buckets than from others (${of}), which the cohort picks`;
   const times = `at most e^${printed(lossOfRound(metric))} times as likely from one value as from any other`;
   return `${bits}: ${says}. These bits are ${times}.`;

@@ -66,7 +66,9 @@ function kept(compute) {
  *
  * @param {Metric} metric @param {bigint} flip
  */
-function bitRatio({ mechanism: { low } }, flip) {
+function bitRatio({ mechanism }, flip) {
+  if ("inside" in mechanism) return new Fraction(mechanism.inside, mechanism.outside); // of a whole answer
+  const { low } = mechanism;
   const high = WHOLE - low;
   return new Fraction(high * (WHOLE - flip) + low * flip, low * (WHOLE - flip) + high * flip);
 }

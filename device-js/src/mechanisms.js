@@ -11,10 +11,21 @@ const placeAmong = (points, value) => {
   return above < 0 ? points.length : above;
 };
 
+/**
+ * Bits that are drawn one by one: each is 1 when its draw is below the threshold of the class.
+ *
+ * @param {{ thresholds: (memoClass: number, cohort: number) => bigint[] }} mechanism
+ * @param {number} memoClass @param {number} cohort @param {bigint[]} memo
+ */
+const coins = (mechanism, memoClass, cohort, memo) =>
+  mechanism.thresholds(memoClass, cohort).map((threshold, bit) => memo[bit] < threshold);
+
 /** One bit about a mean: a class is a point of the grid. */
 export class OneBitMean {
   usesCohort = false;
   bits = 1;
+  memoDraws = 1;
+  baseDraws = 0;
 
   /** @param {bigint} low @param {Fraction[]} points */
   constructor(low, points) {
@@ -45,6 +56,11 @@ export class OneBitMean {
     return [this.cells[memoClass]];
   }
 
+  /** The answer bits before flips. @param {number} memoClass @param {number} cohort @param {bigint[]} memo */
+  answer(memoClass, cohort, memo) {
+    return coins(this, memoClass, cohort, memo);
+  }
+
   /** How many remembered bits can differ in law between two devices of one pattern. @param {number} width */
   changedBits(width) {
     return width;
@@ -53,6 +69,8 @@ export class OneBitMean {
 
 /** What histograms share: edges, and perhaps one more bucket for devices that have no value. */
 class Histogram {
+  baseDraws = 0;
+
   /** @param {bigint} low @param {Fraction[]} edges @param {boolean} absent */
   constructor(low, edges, absent) {
     this.low = low;
@@ -73,6 +91,7 @@ class Histogram {
 export class HadamardBit extends Histogram {
   usesCohort = true;
   bits = 1;
+  memoDraws = 1;
   classes = 2;
 
   get parameters() {
@@ -93,6 +112,11 @@ export class HadamardBit extends Histogram {
     return [memoClass ? this.low : WHOLE - this.low];
   }
 
+  /** @param {number} memoClass @param {number} cohort @param {bigint[]} memo */
+  answer(memoClass, cohort, memo) {
+    return coins(this, memoClass, cohort, memo);
+  }
+
   /** @param {number} width */
   changedBits(width) {
     return width;
@@ -109,6 +133,7 @@ export class DBitFlip extends Histogram {
   constructor(low, edges, absent, bits, variant, label, order) {
     super(low, edges, absent);
     this.bits = bits;
+    this.memoDraws = bits;
     this.variant = variant;
     this.label = label;
     this.order = order;
@@ -142,8 +167,62 @@ export class DBitFlip extends Histogram {
     return Array.from({ length: this.bits }, (_, place) => (place === own ? WHOLE - this.low : this.low));
   }
 
+  /** @param {number} memoClass @param {number} cohort @param {bigint[]} memo */
+  answer(memoClass, cohort, memo) {
+    return coins(this, memoClass, cohort, memo);
+  }
+
   /** @param {number} width */
   changedBits(width) {
     return this.bits >= 2 ? 2 * Math.min(width, this.bits) : Math.min(width, 2);
+  }
+}
+
+/** A set of so many buckets, shifted so that it is likelier to hold the value's own; for sampled answers alone. */
+export class SubsetSelection extends Histogram {
+  usesCohort = false;
+  memoDraws = 1;
+
+  /**
+   * @param {Fraction[]} edges @param {boolean} absent @param {number} size
+   * @param {bigint} inside the weight of each bucket of the base set @param {bigint} outside that of each other one
+   */
+  constructor(edges, absent, size, inside, outside) {
+    super(0n, edges, absent);
+    this.bits = this.classes = this.baseDraws = this.buckets;
+    this.size = size;
+    this.inside = inside;
+    this.outside = outside;
+    /** What the weights leave of all draws. */
+    this.rest = WHOLE - BigInt(size) * inside - BigInt(this.buckets - size) * outside;
+  }
+
+  get parameters() {
+    return ["subset", `${this.inside}`, `${this.outside}`, this.points.map(String), this.size];
+  }
+
+  /** @param {Value} value */
+  classOf(value) {
+    return this.bucketOf(value);
+  }
+
+  /** @param {number} memoClass @param {number} _cohort @param {bigint[]} memo @param {bigint[]} base */
+  answer(memoClass, _cohort, [draw], base) {
+    const order = base.map((_, bucket) => bucket);
+    order.sort((one, other) => (base[one] < base[other] || (base[one] === base[other] && one < other) ? -1 : 1));
+    const rising = (/** @type {number} */ one, /** @type {number} */ other) => one - other;
+    const members = order.slice(0, this.size).sort(rising);
+    const others = order.slice(this.size).sort(rising);
+    const middle = BigInt(this.size) * this.inside;
+    let shift = 0;
+    if (draw < middle) shift = memoClass - members[Number(draw / this.inside)];
+    else if (draw < WHOLE - this.rest) shift = memoClass - others[Number((draw - middle) / this.outside)];
+    const answered = new Set(members.map((member) => (member + shift + this.buckets) % this.buckets));
+    return base.map((_, bucket) => answered.has(bucket));
+  }
+
+  /** An answer counts as one bit. @param {number} width */
+  changedBits(width) {
+    return width;
   }
 }

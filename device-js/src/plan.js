@@ -7,7 +7,7 @@
 
 import { asciiJson, fromHex, sha256, toHex, WHOLE } from "./bytes.js";
 import { Fraction, ZERO } from "./fraction.js";
-import { DBitFlip, HadamardBit, OneBitMean } from "./mechanisms.js";
+import { DBitFlip, HadamardBit, OneBitMean, SubsetSelection } from "./mechanisms.js";
 import { FIRST_MONDAY, firstRoundFrom, startOf } from "./times.js";
 
 /** @typedef {{ start: number, first: number, rounds: number }} Window `start` in unix seconds */
@@ -44,18 +44,21 @@ export class Metric {
     /** @type {string} */
     this.name = table.name;
     const where = `metrics.${this.name}`;
-    /** @type {"mean" | "flag" | "histogram" | "choice"} */
+    /** @type {"mean" | "flag" | "histogram" | "choice" | "split"} */
     this.kind = table.kind;
     this.unit = String(table.unit ?? "");
     this.description = String(table.description ?? "");
     /** Turns a bit over when its draw is smaller. */
     this.flip = threshold(table.flip, `${where}.flip`, 0n);
     /** @type {string[]} what a choice is made from: label i is the value i */
-    this.labels = table.labels ?? [];
+    this.labels = this.kind === "choice" ? table.labels : [];
+    /** @type {string[]} what a split has an amount of each: part i answers as the value i */
+    this.parts = this.kind === "split" ? table.labels : [];
+    /** @type {string[]} the names that programs record: its own, or those of the parts of a split */
+    this.recorded = this.parts.length ? this.parts.map((part) => `${this.name}/${part}`) : [this.name];
     /** @type {"first" | "last"} which of several choices in a round counts */
     this.pick = table.pick ?? "last";
-    this.absent = this.kind === "choice" || table.absent === true;
-    const low = threshold(table.low, `${where}.low`, 1n);
+    this.absent = this.kind === "choice" || this.kind === "split" || table.absent === true;
     /** @type {Fraction[]} */
     const points = (table.points ?? table.edges).map(Fraction.parse);
     expect(
@@ -63,8 +66,14 @@ export class Metric {
       where,
       "points that start at 0 and rise",
     );
-    this.mechanism = mechanismOf(table, low, points, this.absent, `${plan}/${this.name}`, where);
-    this.maxValue = points[points.length - 1];
+    this.mechanism = mechanismOf(table, points, this.absent, `${plan}/${this.name}`, where);
+    this.maxValue = this.parts.length ? Fraction.parse(table.max_total) : points[points.length - 1];
+    expect(ZERO.below(this.maxValue), `${where}.max_total`, "a number above 0");
+    expect(
+      !this.parts.length || String(points) === String(Object.keys([...this.parts, ""])),
+      `${where}.edges`,
+      "0, 1, 2, … for the labels",
+    );
     this.digest = fromHex(table.digest);
     /** @type {Group | null} */
     this.group = null;
@@ -75,6 +84,7 @@ export class Metric {
     /** @type {unknown[]} */
     let parameters = this.mechanism.parameters;
     if (this.labels.length) parameters = [parameters, "choice", this.labels, this.pick];
+    else if (this.parts.length) parameters = [parameters, "split", this.parts, `${this.maxValue}`];
     else if (this.absent) parameters = [parameters, "absent"];
     const { group } = this;
     if (!group) return parameters;
@@ -86,15 +96,29 @@ export class Metric {
 }
 
 /**
- * @param {any} table @param {bigint} low @param {Fraction[]} points @param {boolean} absent @param {string} label
+ * @param {any} table @param {Fraction[]} points @param {boolean} absent @param {string} label
  * @param {string} where
  */
-function mechanismOf({ mechanism, bits, variant, order }, low, points, absent, label, where) {
+function mechanismOf(table, points, absent, label, where) {
+  const { mechanism, bits, variant, order } = table;
+  if (mechanism === "subset") return subset(table, points, absent, where);
+  const low = threshold(table.low, `${where}.low`, 1n);
   if (mechanism === "one-bit-mean") return new OneBitMean(low, points);
   if (mechanism === "hadamard-bit") return new HadamardBit(low, points, absent);
-  expect(mechanism === "d-bit-flip", `${where}.mechanism`, "one-bit-mean, hadamard-bit or d-bit-flip");
+  expect(mechanism === "d-bit-flip", `${where}.mechanism`, "one-bit-mean, hadamard-bit, d-bit-flip or subset");
   whole(bits, `${where}.bits`, order.length);
   return new DBitFlip(low, points, absent, bits, variant, label, order);
+}
+
+/** @param {any} table @param {Fraction[]} edges @param {boolean} absent @param {string} where */
+function subset({ size, inside, outside }, edges, absent, where) {
+  const count = edges.length - 1 + Number(absent);
+  whole(size, `${where}.size`, count - 1);
+  const mechanism = new SubsetSelection(edges, absent, size, BigInt(inside), BigInt(outside));
+  const { rest } = mechanism;
+  const weighs = mechanism.outside > 0n && mechanism.outside < mechanism.inside && rest >= 0n && rest < BigInt(size);
+  expect(weighs, where, "weights that add up to 2⁶⁴");
+  return mechanism;
 }
 
 /** What is asked, of whom, how often and how privately. */
@@ -127,6 +151,10 @@ export class Plan {
     /** @type {Map<string, Metric>} */
     this.byName = new Map(this.metrics.map((metric) => [metric.name, metric]));
     expect(this.byName.size === this.metrics.length, "metrics", "different names");
+    /** The metrics by the names that programs record. @type {Map<string, Metric>} */
+    this.recorded = new Map(
+      this.metrics.flatMap((metric) => metric.recorded.map((name) => /** @type {[string, Metric]} */ ([name, metric]))),
+    );
     this.groups = this.#groups(table.groups);
     /** @type {Segment[]} */
     this.segments = table.segments.map((/** @type {Segment} */ { name, values }) => ({ name, values }));
@@ -138,6 +166,8 @@ export class Plan {
     this.asked = whole(metrics, "answers.metrics", this.metrics.length);
     /** Whether a device answers some of the metrics for as long as it remembers, and never the others. */
     this.isDivided = !this.sampled && this.asked < this.metrics.length;
+    const forSampled = (/** @type {Metric} */ { mechanism, flip }) => mechanism instanceof SubsetSelection && (!this.sampled || flip);
+    expect(!this.metrics.some(forSampled), "answers", "sampled answers without flips, for subset selection");
     this.usesCohort = this.metrics.some((/** @type {Metric} */ metric) => metric.mechanism.usesCohort);
   }
 

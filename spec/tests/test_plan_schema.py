@@ -84,9 +84,14 @@ FLIPS: Data = {
     "kind": "histogram", "epsilon": 1, "edges": [0, 1, 2, 3], "mechanism": "d-bit-flip", "bits": 2
 }  # fmt: skip
 CHOICE: Data = {"kind": "choice", "epsilon": 1, "labels": ["build", "test"], "mechanism": "d-bit-flip"}
-METRICS = {
-    "mean": MEAN, "grid": GRID, "flag": FLAG, "hadamard": HADAMARD, "flips": FLIPS, "choice": CHOICE
+SUBSET: Data = {
+    "kind": "histogram", "epsilon": 1, "max_value": 60, "buckets": 8, "mechanism": "subset", "size": 2
 }  # fmt: skip
+SPLIT: Data = {"kind": "split", "epsilon": 1, "max_value": 60, "labels": ["editor", "browser"]}
+METRICS = {
+    "mean": MEAN, "grid": GRID, "flag": FLAG, "hadamard": HADAMARD, "flips": FLIPS, "choice": CHOICE, "split": SPLIT
+}  # fmt: skip
+
 BASE: Data = {
     "min_reports": 100,
     "plan": {
@@ -116,6 +121,7 @@ def changed(path: str, value: object, base: Data = BASE) -> Data:
 
 
 REMEMBERED = changed("answers", {})
+SAMPLED = changed("metrics.subset", SUBSET)
 LEAST: Data = {
     "plan": {"name": "p", "version": 1, "round": "6h"},
     "metrics": METRICS,
@@ -163,7 +169,7 @@ def resolved(schema: Data) -> Data:
 
 def test_every_key_is_described_and_every_table_is_closed() -> None:
     tables = [schema for _, schema in subschemas(SCHEMA) if schema.get("type") == "object"]
-    assert len(tables) == 11
+    assert len(tables) == 12
     for table in tables:
         assert "additionalProperties" in table
         for key, schema in table.get("properties", {}).items():
@@ -259,7 +265,18 @@ TAKEN: list[tuple[str, object]] = [
     ("metrics.choice.labels", ["a" * 32, "B_9.+ -"]),
     ("metrics.choice.labels", ["other", "x"]),
     ("metrics.choice.pick", "first"),
+    ("metrics.split.labels", names(254)),
+    ("metrics.split.labels", ["absent", "other"]),
+    ("metrics.split.max_value", "1/3"),
+    ("metrics.split.mechanism", "d-bit-flip"),
+    ("metrics.split.size", 1),
+    ("metrics.split.unit", "second"),
     ("metrics.choice.mechanism", "hadamard-bit"),
+    ("metrics.choice.mechanism", GONE),
+    ("metrics.hadamard.mechanism", GONE),
+    ("metrics.subset.mechanism", GONE),
+    ("metrics.subset.size", GONE),
+    ("metrics.subset", {**SUBSET, "buckets": 256, "size": 255}),
     ("metrics", many_metrics(1000)),
     ("groups", {}),
     ("groups.both.max_total", "1/3"),
@@ -361,7 +378,6 @@ REFUSED: list[tuple[str, object]] = [
     ("metrics.grid.grid", "0, 60"),
     ("metrics.flag.max_value", 1),
     ("metrics.flag.mechanism", "one-bit-mean"),
-    ("metrics.hadamard.mechanism", GONE),
     ("metrics.hadamard.mechanism", "rappor"),
     ("metrics.hadamard.max_value", GONE),
     ("metrics.hadamard.buckets", GONE),
@@ -398,10 +414,25 @@ REFUSED: list[tuple[str, object]] = [
     ("metrics.choice.labels", ["a", 3]),
     ("metrics.choice.labels", "build"),
     ("metrics.choice.pick", "any"),
-    ("metrics.choice.mechanism", GONE),
+    ("metrics.subset.bits", 1),
+    ("metrics.subset.variant", "tight"),
+    ("metrics.subset.size", 0),
+    ("metrics.subset.size", 256),
+    ("metrics.hadamard.size", 2),
+    ("metrics.flips.size", 2),
     ("metrics.choice.max_value", 2),
     ("metrics.choice.absent", True),
     ("metrics.choice", {**CHOICE, "mechanism": "hadamard-bit", "bits": 1}),
+    ("metrics.split.max_value", GONE),
+    ("metrics.split.max_value", 0),
+    ("metrics.split.labels", GONE),
+    ("metrics.split.labels", ["a", "unused"]),
+    ("metrics.split.labels", ["a"]),
+    ("metrics.split.labels", names(255)),
+    ("metrics.split.pick", "first"),
+    ("metrics.split.step", 30),
+    ("metrics.split.absent", True),
+    ("metrics.split.bits", 1),
     ("groups", []),
     ("groups.both.metrics", GONE),
     ("groups.both.metrics", []),
@@ -441,21 +472,27 @@ def shown(item: object) -> str:
 
 
 def test_the_plan_that_is_changed_is_a_plan() -> None:
-    for data in (BASE, REMEMBERED, LEAST):
+    for data in (BASE, REMEMBERED, SAMPLED, LEAST):
         assert problems(text_of(data)) == []
         assert in_schema(text_of(data))
 
 
 @pytest.mark.parametrize(("path", "value"), TAKEN, ids=shown)
 def test_both_take_it(path: str, value: object) -> None:
-    text = text_of(changed(path, value))
+    text = text_of(changed(path, value, SAMPLED if "subset" in path else BASE))
     assert problems(text) == []
     assert in_schema(text)
 
 
 @pytest.mark.parametrize(("path", "value"), REFUSED, ids=shown)
 def test_both_refuse_it(path: str, value: object) -> None:
-    text = text_of(changed(path, value))
+    text = text_of(changed(path, value, SAMPLED if "subset" in path else BASE))
+    assert problems(text)
+    assert not in_schema(text)
+
+
+def test_both_refuse_subset_selection_of_remembered_answers() -> None:
+    text = text_of(changed("metrics.subset", SUBSET, REMEMBERED))
     assert problems(text)
     assert not in_schema(text)
 
@@ -524,7 +561,7 @@ def named(differences: dict[str, list[tuple[str, object]]]) -> list[Any]:
 
 @pytest.mark.parametrize(("path", "value"), named(ONLY_READ))
 def test_what_only_the_reader_refuses(path: str, value: object) -> None:
-    text = text_of(changed(path, value))
+    text = text_of(changed(path, value, SAMPLED if "subset" in path else BASE))
     assert problems(text)
     assert in_schema(text)
 
@@ -567,7 +604,7 @@ amounts = st.sampled_from([
 words = st.sampled_from(["a", "b", "mean", "A", "", "other", "absent", "a b", "a" * 33, 3])
 lists = st.lists(amounts, max_size=5) | st.lists(words, max_size=4) | st.builds(numbers, st.integers(1, 260))
 KEYS: dict[str, st.SearchStrategy[Any]] = {
-    "kind": st.sampled_from(["mean", "histogram", "choice", "flag", "median"]),
+    "kind": st.sampled_from(["mean", "histogram", "choice", "flag", "split", "median"]),
     "epsilon": amounts,
     "flip": amounts,
     "max_value": amounts,
@@ -578,7 +615,8 @@ KEYS: dict[str, st.SearchStrategy[Any]] = {
     "absent": st.booleans() | amounts,
     "labels": lists,
     "pick": st.sampled_from(["first", "last", "any"]),
-    "mechanism": st.sampled_from(["hadamard-bit", "d-bit-flip", "one-bit-mean"]),
+    "mechanism": st.sampled_from(["hadamard-bit", "d-bit-flip", "one-bit-mean", "subset"]),
+    "size": st.integers(0, 260) | amounts,
     "bits": st.integers(0, 260) | amounts,
     "variant": st.sampled_from(["tight", "paper", "x"]),
     "unit": words,
@@ -600,7 +638,7 @@ KEYS: dict[str, st.SearchStrategy[Any]] = {
 @st.composite
 def nearly_plans(draw: st.DrawFn) -> str:
     """A plan after up to three changes of any key of any table."""
-    data = deepcopy(draw(st.sampled_from([BASE, REMEMBERED])))
+    data = deepcopy(draw(st.sampled_from([BASE, REMEMBERED, SAMPLED])))
     tables = [data, data["plan"], data["answers"], data["groups"]["both"], data["segments"]]
     tables += list(data["metrics"].values()) * 2
     for _ in range(draw(st.integers(0, 3))):
@@ -633,5 +671,11 @@ def test_the_plans_of_the_repository_fit(path: Path) -> None:
 
 
 def test_the_plans_of_the_vectors_fit() -> None:
-    plans = [VECTORS["plan"], VECTORS["kinds"]["plan"], *(each["plan"] for each in VECTORS["sampled"])]
+    plans = [
+        VECTORS["plan"],
+        VECTORS["kinds"]["plan"],
+        VECTORS["subsets"]["plan"],
+        *(each["plan"] for each in VECTORS["splits"]["plans"]),
+        *(each["plan"] for each in VECTORS["sampled"]),
+    ]
     assert all(map(agree, plans))

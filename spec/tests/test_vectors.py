@@ -11,9 +11,18 @@ import pytest
 from spec import reference
 
 from reticent.device import Policy, answer
+from reticent.device.answers import part_at, part_hit
 from reticent.device.prf import SecretDraws, encode
 from reticent.frozen import replace
-from reticent.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse
+from reticent.mechanisms import (
+    Buckets,
+    DBitFlip,
+    Flip,
+    Grid,
+    OneBitMean,
+    RandomizedResponse,
+    SubsetSelection,
+)
 from reticent.mechanisms.d_bit_flip import bucket_window
 from reticent.plan import Plan, Window
 from reticent.reports import from_json, from_packed, to_json, to_packed
@@ -163,19 +172,26 @@ def test_sampled_answers_and_their_bytes(vectors: dict[str, Any]) -> None:
     plan = Plan.from_toml(vectors["plan"])
     for device in vectors["devices"]:
         for vector in device["reports"]:
-            window = plan.window_of(vector["round"])
-            assert window == Window(vector["start"], vector["first"], vector["rounds"])
-            draws = SecretDraws(bytes.fromhex(device["secret"]), plan.name, device["epoch"], window.start)
-            assert draws.picked_round(window) == vector["round"]
-            assert draws.delay(vector["round"]) == int(vector["delay"])
-            values = {name: Fraction(value) for name, value in vector["values"].items()}
-            report, visited = answer(draws, plan, vector["round"], values, vectors["segment"])
-            assert visited == vector["classes"]
-            assert ((report.asked or b"").hex(), report.bits.hex()) == (vector["asked"], vector["bits"])
-            assert to_json(report).decode() == vector["json"]
-            assert from_json(vector["json"].encode()) == report
-            assert to_packed([report], plan).hex() == vector["packed"]
-            assert from_packed(bytes.fromhex(vector["packed"]), plan) == [report]
+            check_sampled(plan, device, vector, vectors["segment"])
+
+
+def check_sampled(plan: Plan, device: dict[str, Any], vector: dict[str, Any], tags: dict[str, str]) -> None:
+    window = plan.window_of(vector["round"])
+    assert window == Window(vector["start"], vector["first"], vector["rounds"])
+    draws = SecretDraws(bytes.fromhex(device["secret"]), plan.name, device["epoch"], window.start)
+    assert draws.picked_round(window) == vector["round"]
+    assert draws.delay(vector["round"]) == int(vector["delay"])
+    values = {
+        name: value if name in plan.by_name and plan.by_name[name].labels else Fraction(value)
+        for name, value in vector["values"].items()
+    }
+    report, visited = answer(draws, plan, vector["round"], values, tags)
+    assert visited == vector["classes"]
+    assert ((report.asked or b"").hex(), report.bits.hex()) == (vector["asked"], vector["bits"])
+    assert to_json(report).decode() == vector["json"]
+    assert from_json(vector["json"].encode()) == report
+    assert to_packed([report], plan).hex() == vector["packed"]
+    assert from_packed(bytes.fromhex(vector["packed"]), plan) == [report]
 
 
 @pytest.mark.parametrize("vectors", VECTORS["divided"], ids=lambda vectors: vectors["plan"][-30:])
@@ -192,6 +208,52 @@ def test_remembered_answers_about_some_of_the_metrics(vectors: dict[str, Any]) -
             assert from_json(vector["json"].encode()) == report
             assert to_packed([report], plan).hex() == vector["packed"]
             assert from_packed(bytes.fromhex(vector["packed"]), plan) == [report]
+
+
+def test_subset_selection() -> None:
+    vectors = VECTORS["subsets"]
+    plan = Plan.from_toml(vectors["plan"])
+    digests = {metric.name: metric.digest.hex() for metric in plan.metrics}
+    assert digests == {vector["metric"]: vector["digest"] for vector in vectors["digests"]}
+    for vector in vectors["numbers"]:
+        mechanism = SubsetSelection(vector["epsilon"], Buckets(range(vector["buckets"] + 1)))
+        numbers = mechanism.size, str(mechanism.inside), str(mechanism.outside)
+        assert numbers == (vector["size"], vector["inside"], vector["outside"])
+    for vector in vectors["sets"]:
+        base = list(map(int, vector["base"]))
+        mechanism = SubsetSelection(vector["epsilon"], Buckets(range(len(base) + 1)), vector["size"])
+        answered = mechanism.answer(vector["class"], 0, [int(vector["draw"])], base)
+        assert [place for place, bit in enumerate(answered) if bit] == vector["members"]
+    for device in vectors["devices"]:
+        for vector in device["reports"]:
+            check_sampled(plan, device, vector, {})
+
+
+@pytest.mark.parametrize("vectors", VECTORS["splits"]["plans"], ids=lambda vectors: vectors["plan"][-40:])
+def test_splits(vectors: dict[str, Any]) -> None:
+    plan = Plan.from_toml(vectors["plan"])
+    digests = {metric.name: metric.digest.hex() for metric in plan.metrics}
+    assert digests == {vector["metric"]: vector["digest"] for vector in vectors["digests"]}
+    for device in vectors["devices"]:
+        draws = SecretDraws(bytes.fromhex(device["secret"]), plan.name, device["epoch"])
+        for vector in device["reports"]:
+            if plan.answers.sampled:
+                check_sampled(plan, device, vector, {})
+                continue
+            values = {name: Fraction(value) for name, value in vector["values"].items()}
+            report, visited = answer(draws, plan, vector["round"], values)
+            assert visited == {name: memo["class"] for name, memo in vector["answers"].items()}
+            assert to_json(report).decode() == vector["json"]
+            assert to_packed([report], plan).hex() == vector["packed"]
+
+
+def test_which_part_of_a_split_is_picked() -> None:
+    vectors = VECTORS["splits"]
+    for vector in vectors["picks"]:
+        amounts, limit = [Fraction(amount) for amount in vector["amounts"]], Fraction(vector["limit"])
+        words = [int(vector["word"]), *map(int, vectors["darts"])]
+        assert part_at(amounts, limit, words[0]) == vector["front"]
+        assert part_hit(amounts, limit, words) == vector["hit"]
 
 
 def test_a_device_is_asked_the_same_metrics_in_every_version() -> None:

@@ -42,7 +42,7 @@ const doing = {
     const window = plan.windowOf(round);
     const draws = new Draws(fromHex(secret), plan.name, epoch, window && window.start);
     const exact = new Map(Object.entries(values).map(([name, value]) => {
-      const { labels } = plan.byName.get(name);
+      const { labels } = plan.recorded.get(name);
       return [name, labels.length ? new Fraction(BigInt(labels.indexOf(value))) : Fraction.parse(value)];
     }));
     const { body, visited } = answer(draws, plan, round, exact, segment);

@@ -21,7 +21,7 @@ def random_plan(random: Random) -> str:
     count = random.randrange(1, 6)
     for place in range(count):
         flip: Table = {} if sampled else {"flip": pick([0, 0.2, 0.1, "1/3", 0.499])}
-        tables[f"metrics.m{place}"] = random_metric(random) | flip
+        tables[f"metrics.m{place}"] = random_metric(random, sampled) | flip
     means = [name[8:] for name, table in tables.items() if table.get("kind") == "mean"]
     if means and random.random() < 0.5:
         members = random.sample(means, random.randrange(1, len(means) + 1))
@@ -38,9 +38,9 @@ def random_plan(random: Random) -> str:
     )
 
 
-def random_metric(random: Random) -> Table:
+def random_metric(random: Random, sampled: bool) -> Table:
     pick = random.choice
-    kind = pick(["step", "grid", "buckets", "edges", "choice", "flag"])
+    kind = pick(["step", "grid", "buckets", "edges", "choice", "flag", "split"])
     table: Table = {"epsilon": pick([0.001, 0.5, 1, 1.25, "1/3", 7])}
     if kind == "flag":
         return table | {"kind": "flag"}
@@ -51,7 +51,12 @@ def random_metric(random: Random) -> Table:
         points = sorted(random.sample(range(1, 2000), random.randrange(1, 12)))
         return table | {"kind": "mean", "grid": ["0", *(f"{point}/4" for point in points)]}
     buckets = pick([2, 3, 7, 8, 31, 32, 100, 254])
-    if kind == "choice":
+    if kind == "split":
+        labels = [f"label {number}" for number in range(min(buckets, 8))]
+        top = f"{random.randrange(1, 3000)}/{pick([1, 3])}"
+        table |= {"kind": "split", "labels": labels, "max_value": top}
+        buckets = len(labels)
+    elif kind == "choice":
         labels = [f"label {number}" for number in range(buckets)]
         table |= {"kind": "choice", "labels": labels, "pick": pick(["first", "last"])}
     elif kind == "buckets":
@@ -64,7 +69,16 @@ def random_metric(random: Random) -> Table:
         table |= {"kind": "histogram", "edges": [0, *sorted(random.sample(range(1, 3000), buckets))]}
     if table["kind"] == "histogram" and random.random() < 0.3:
         table["absent"] = True
+    return table | random_mechanism(random, sampled, buckets)
+
+
+def random_mechanism(random: Random, sampled: bool, buckets: int) -> Table:
+    pick = random.choice
+    if random.random() < 0.3:
+        return {}
+    if sampled and buckets < 40 and random.random() < 0.5:
+        return {"mechanism": "subset", "size": random.randrange(1, buckets)}
     if random.random() < 0.5:
-        return table | {"mechanism": "hadamard-bit"}
+        return {"mechanism": "hadamard-bit"}
     bits = pick([1, 1, 2, min(9, buckets), buckets if buckets < 40 else 3])
-    return table | {"mechanism": "d-bit-flip", "bits": bits, "variant": pick(["tight", "paper"])}
+    return {"mechanism": "d-bit-flip", "bits": bits, "variant": pick(["tight", "paper"])}

@@ -79,13 +79,14 @@ def test_reports_are_those_of_the_vectors(ask: Ask) -> None:
             questions.append(("report", about | {"plan": exported(VECTORS["kinds"]["plan"])}))
             line = reference.sampled_bytes(VECTORS["kinds"]["plan"], vector | {"asked": ""}, {}, b"")["json"]
             expected.append((line, {name: each["class"] for name, each in vector["answers"].items()}))
-    for vectors in VECTORS["sampled"]:
+    splits = [vectors for vectors in VECTORS["splits"]["plans"] if "sampled" in vectors["plan"]]
+    for vectors in [*VECTORS["sampled"], VECTORS["subsets"], *splits]:
         for device in vectors["devices"]:
             for vector in device["reports"]:
                 about = {key: device[key] for key in ("secret", "epoch")} | {
                     key: vector[key] for key in ("round", "values")
                 }
-                about |= {"plan": exported(vectors["plan"]), "segment": vectors["segment"]}
+                about |= {"plan": exported(vectors["plan"]), "segment": vectors.get("segment", {})}
                 questions.append(("report", about))
                 expected.append((vector["json"], vector["classes"]))
     assert len(questions) > 50
@@ -108,10 +109,10 @@ def compare(ask: Ask, plans: int, seed: int) -> None:
         secret, epoch = random.randbytes(32), random.randrange(3)
         for _ in range(3):
             values = {
-                metric.name: random.choice(metric.labels)
+                name: random.choice(metric.labels)
                 if metric.labels
                 else str(metric.max_value * Fraction(random.randrange(0, 41), 40))
-                for metric in plan.metrics
+                for name, metric in plan.recorded.items()
                 if random.random() < 0.8
             }
             if plan.answers.sampled:
@@ -128,7 +129,7 @@ def compare(ask: Ask, plans: int, seed: int) -> None:
             line = reference.sampled_bytes(text, written, tags, codes)["json"]
             draws = SecretDraws(secret, plan.name, epoch, window)
             exact = {
-                name: value if plan.by_name[name].labels else Fraction(value)
+                name: value if plan.recorded[name].labels else Fraction(value)
                 for name, value in values.items()
             }
             assert to_json(answer(draws, plan, written["round"], exact, segment).report).decode() == line

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from reticent.errors import ParameterError, ReportError
 from reticent.mechanisms import COHORTS
 from reticent.plan import Metric, Plan
-from reticent.reports import Report, answers_asked
+from reticent.reports import NO_ANSWERS, Report, answers_asked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -330,7 +330,7 @@ def _answered(report: Report, plan: Plan) -> int:
     if len(report.bits) != plan.report_bytes:
         raise ReportError("malformed", f"bits: expected {plan.report_bytes} bytes, got {len(report.bits)}.")
     if not answers_asked(report, plan):
-        raise ReportError("malformed", f"asked: expected {plan.asked} metrics, and no answers about others.")
+        raise ReportError("malformed", NO_ANSWERS.format(plan.asked) + ".")
     if not plan.uses_cohort:
         return 0
     if report.cohort is None or not 0 <= report.cohort <= 255:

@@ -11,6 +11,7 @@ from collector.tests.dashboard.test_pages import check_figure, check_safe
 
 from reticent_collector.dashboard import labels
 from reticent_collector.dashboard.views import edge_unit
+from reticent_collector.figures import Unit
 from reticent_collector.results import Selection
 from reticent_lab.fleet import SdkFleet
 
@@ -91,3 +92,52 @@ def test_the_pages_are_safe(world: Any, path: str) -> None:
     answer = world.get(path)
     assert answer.status == 200
     check_safe(answer.page)
+
+
+SPLIT = """
+min_reports = 1
+[plan]
+name = "tool-usage"
+version = 1
+round = "1d"
+grace = "1d"
+[metrics.apps]
+kind = "split"
+unit = "second"
+max_value = 86400
+labels = ["editor", "browser"]
+mechanism = "d-bit-flip"
+bits = 3
+epsilon = 16
+"""
+
+
+def test_a_split_has_amounts_in_its_unit_and_the_unused_rest(make_world: Any) -> None:
+    world = make_world(SPLIT, now=(DAY + 3) * 86_400.0)
+    fleet = SdkFleet(world.plan, DEVICES, 7)
+    columns: dict[str, list[object]] = {"apps/editor": [43_200] * DEVICES, "apps/browser": [0] * DEVICES}
+    for day in (DAY, DAY + 1):
+        world.answer(fleet, day, columns)
+    page = world.get(f"{METRICS}/apps?every=day").page
+    [editor, browser, unused] = newest(world, "apps").estimate.buckets
+    assert [one.label for one in (editor, browser, unused)] == ["editor", "browser", "unused"]
+    for number, truth in ((editor, 43_200), (browser, 0), (unused, 43_200)):
+        assert number.lower <= truth <= number.upper
+        assert number.unit == "second"
+    assert "Mean amount per label" in page.texts
+    assert "mean of all parts together:" in page.texts
+    assert [row[0] for row in page.rows if row[0] in ("editor", "browser", "unused")] == [
+        "editor",
+        "browser",
+        "unused",
+    ]
+    hours = Unit.of("second", 86_400)
+    assert hours.figure(editor.value, editor.half_width).removesuffix(f" {hours.name}") in " ".join(
+        page.texts
+    )
+    used = {"value": 86_400 - unused.value, "half_width": unused.half_width}
+    headline = next(text for text in page.texts if "±" in text and text[0].isdigit())
+    assert headline == Unit(hours.size).figure(used["value"], used["half_width"])
+    assert "%" not in [text for text in page.texts if text.startswith("raw")]
+    assert world.get("/").status == 200
+    assert world.get(f"{METRICS}/apps?by=").status == 200

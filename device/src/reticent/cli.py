@@ -46,14 +46,14 @@ VERBS = {
     "completion": KnownVerb("reticent-collector", "Print the script for completion in a shell."),
     "count": KnownVerb("reticent-lake", "Count the rounds of a lake, or seal them."),
     "demo": KnownVerb("reticent-lab", "Run the whole system on this machine."),
-    "design": KnownVerb("reticent-lab", "Find range, mechanism, epsilon and kind of answers for a goal."),
+    "design": KnownVerb("reticent-lab", "Find a plan that answers a question."),
     "device": KnownVerb("reticent", "Show what a device sends, and choose whether it may."),
     "doctor": KnownVerb("reticent-collector", "Check an installation, and tell what to fix."),
     "estimate": KnownVerb("reticent-collector", "Show estimates with their intervals and changes."),
     "export": KnownVerb("reticent-collector", "Write estimates as a table."),
     "ingest": KnownVerb("reticent-collector", "Take reports from a file or a pipe."),
     "keys": KnownVerb("reticent-collector", "Create, list or revoke the keys of a collector."),
-    "plan": KnownVerb("reticent-collector", "Check, compare, export or certify plans."),
+    "plan": KnownVerb("reticent-collector", "Write, check, compare, export or certify plans."),
     "relay": KnownVerb(
         "reticent-collector", "Take reports for a collector elsewhere, and hide their senders."
     ),

@@ -42,6 +42,7 @@ __all__ = [
     "MAX_NAME",
     "MAX_ROUND",
     "MAX_VERSION",
+    "NO_ANSWERS",
     "Report",
     "Verdict",
     "answers_asked",
@@ -49,6 +50,7 @@ __all__ = [
     "from_json",
     "from_ndjson",
     "from_packed",
+    "has_its_ones",
     "pack_bits",
     "packed_header",
     "record_width",
@@ -108,6 +110,9 @@ def pack_bits(bits: list[int]) -> bytes:
     return (number << (size * 8 - len(bits))).to_bytes(size, "big")
 
 
+NO_ANSWERS = "asked, bits: expected answers about {} metrics and no others, each with as many ones as it has"
+
+
 def asked_places(plan: Plan, asked: bytes) -> int | None:
     """
     The places of a report's bits that may be 1 where `asked` is its bitmap of metrics, as one number.
@@ -128,11 +133,26 @@ def asked_places(plan: Plan, asked: bytes) -> int | None:
 
 
 def answers_asked(report: Report, plan: Plan) -> bool:
-    """Whether a report says which metrics it answers exactly where the plan wants it, and answers no others."""
-    if report.asked is None or not plan.asked_bytes:
-        return report.asked is None and not plan.asked_bytes
-    places = asked_places(plan, report.asked)
-    return places is not None and int.from_bytes(report.bits, "big") & ~places == 0
+    """
+    Whether a report says which metrics it answers exactly where the plan wants it, and answers no others.
+
+    An answer that always has the same number of ones must have that many.
+    """
+    bits = int.from_bytes(report.bits, "big")
+    places = (1 << 8 * len(report.bits)) - 1
+    if report.asked is not None and plan.asked_bytes:
+        asked = asked_places(plan, report.asked)
+        if asked is None or bits & ~asked:
+            return False
+        places = asked
+    elif report.asked is not None or plan.asked_bytes:
+        return False
+    return has_its_ones(plan, bits, places)
+
+
+def has_its_ones(plan: Plan, bits: int, places: int) -> bool:
+    """Whether every answer at `places` that always has the same number of ones has that many."""
+    return all((bits & mask).bit_count() == ones for mask, ones in plan.fixed_ones if places & mask)
 
 
 class Verdict(StrEnum):
@@ -293,7 +313,7 @@ def _record(record: bytes, plan: Plan) -> Report:
     bits = record[place + len(plan.segments) :]
     report = Report(plan.name, plan.version, number, record[8 : 8 + ID_BYTES], bits, cohort, tags, asked)
     if not answers_asked(report, plan):
-        _malformed("asked: expected the metrics that the plan asks at a time, and no answers about others")
+        _malformed(NO_ANSWERS.format(plan.asked))
     return report
 
 

@@ -122,7 +122,7 @@ class Sandbox:
             return {}
         with closing(Device.open(self.state, clock=self.clock)) as reader:
             recorded = reader._recorded(number)
-        metrics = self.plan.by_name
+        metrics = self.plan.recorded
         return {
             name: metrics[name].labels[int(value)] if name in metrics and metrics[name].labels else value
             for name, value in recorded.items()

@@ -115,7 +115,6 @@ def _explicit(edges: str) -> str:
         (MEAN + "flp = 0.1\n", "metrics.a.flp", "unknown-key"),
         (MEAN + "buckets = 3\n", "metrics.a.buckets", "unknown-key"),
         ("plann = 1\n" + MEAN, "plann", "unknown-key"),
-        (HISTOGRAM, "metrics.a.mechanism", "missing"),
         (HISTOGRAM + 'mechanism = "rappor"\n', "metrics.a.mechanism", "choice"),
         (HISTOGRAM + 'mechanism = "d-bit-flip"\nbits = 9\n', "metrics.a.bits", "parameter"),
         (HISTOGRAM + 'mechanism = "d-bit-flip"\nbits = 0\n', "metrics.a.bits", "range"),

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import COHORTS, SCALE, Mechanism
+from reticent.mechanisms import COHORTS, SCALE, Flip, Mechanism, SubsetSelection
 from reticent.plan import Metric, Plan
 from reticent_collector.counts import Counts, counts_from_rows
 from reticent_lab.fleet import Population, Recorded
@@ -122,7 +122,7 @@ class Crowd:
                 else:
                     draw = np.random.default_rng([seed, place, some.start])
                     column = source.values(some.stop - some.start, rounds, draw)
-                values[name] = taken_by(plan.by_name[name], column)
+                values[name] = taken_by(plan.recorded[name], column)
             return values
 
         return cls(rounds, individuals, devices, part)
@@ -307,38 +307,53 @@ def _threads() -> int:
 
 
 def in_range(plan: Plan, values: Table) -> dict[str, NDArray[Any]]:
-    """Values as a device takes them: cut to the range (-1 stands for none), and scaled to joint limits."""
-    missing = [name for name in plan.by_name if name not in values]
+    """
+    Values by metric as a device takes them: cut to the range (-1 stands for none), and scaled to joint limits.
+
+    Those of a split have one more axis, the first, of its parts.
+    """
+    missing = [name for name in plan.recorded if name not in values]
     if missing:
         raise ParameterError("values", f"values for {', '.join(missing)}", "none")
     inside = {}
-    for name, metric in plan.by_name.items():
+    for name, metric in plan.recorded.items():
         column = values[name]
         if column.dtype.kind not in "iub":
             raise ParameterError(f"values of {name}", "whole numbers", column.dtype)
-        low = -1 if metric.absent else 0
+        low = -1 if metric.absent and not metric.parts else 0
         inside[name] = np.clip(column.astype(np.float64), low, float(metric.max_value))
-    for group in plan.groups:
-        total = np.sum([inside[name] for name in group.metrics], axis=0)
-        factor = float(group.max_total) / np.maximum(total, float(group.max_total))
-        for name in group.metrics:
+    for names, limit in plan.limits:
+        total = np.sum([inside[name] for name in names], axis=0)
+        factor = float(limit) / np.maximum(total, float(limit))
+        for name in names:
             inside[name] *= factor
-    return inside
+    return {
+        name: np.stack([inside[part] for part in metric.recorded]) if metric.parts else inside[name]
+        for name, metric in plan.by_name.items()
+    }
 
 
 # The law of one metric
 
 
-def law_of(metric: Metric) -> GridLaw | BucketLaw:
+def law_of(metric: Metric) -> GridLaw | BucketLaw | SubsetLaw | SplitLaw:
     """
-    What a metric's answers depend on; values are [individuals, rounds], as a device takes them.
+    What a metric's answers depend on; values are [individuals, rounds], as a device takes them; of a split
+    [individuals, rounds, parts].
 
         histories(inside, copies)(generator)        reports and ones before flips, of remembered answers
         fresh(inside, answering, generator)         the same when devices answer once: int64[2, rounds, rows]
         classes(inside, generator)                  the remembered answers of one device per individual
         truth(inside, copies)                       what estimates aim at, times the devices: [rounds, intervals]
     """
-    return GridLaw(metric) if metric.mechanism.grid is not None else BucketLaw(metric)
+    if metric.mechanism.grid is not None:
+        return GridLaw(metric)
+    return SplitLaw(metric) if metric.parts else _law_of_buckets(metric)
+
+
+def _law_of_buckets(metric: Metric) -> BucketLaw | SubsetLaw:
+    mechanism = metric.mechanism
+    return SubsetLaw(metric, mechanism) if isinstance(mechanism, SubsetSelection) else BucketLaw(metric)
 
 
 def _merged(histories: NDArray[Any], copies: Numbers) -> tuple[NDArray[Any], Numbers]:
@@ -451,14 +466,12 @@ def _summed(places: NDArray[np.intp], numbers: Numbers, size: int) -> Numbers:
     return np.bincount(places, numbers, size).astype(np.int64)
 
 
-class BucketLaw:
-    """A histogram: the cohort says what the bits are about, and each class of buckets has a memo."""
+class _Bucketed:
+    """Values that go to buckets."""
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
         self.edges = np.array([float(edge) for edge in metric.mechanism.points])
-        self.cohorts = _cohorts(metric.mechanism)
-        self.shares = np.array([kind.cohorts / COHORTS for kind in self.cohorts])  # of devices, in each kind
 
     def buckets(self, inside: Floats) -> NDArray[np.intp]:
         """The bucket of each value."""
@@ -467,9 +480,37 @@ class BucketLaw:
             buckets[inside < 0] = self.metric.mechanism.intervals - 1
         return buckets
 
+    def devices(self, inside: Floats, answering: Numbers) -> Numbers:
+        """How many of the devices that answer are in each bucket: int64[rounds, buckets]."""
+        rounds = inside.shape[1]
+        size = self.metric.mechanism.intervals
+        places = self.buckets(inside) + size * np.arange(rounds)
+        return _summed(places.ravel(), answering.ravel(), rounds * size).reshape(rounds, size)
+
+    def truth(self, inside: Floats, copies: Numbers) -> Floats:
+        """The number of devices per bucket."""
+        rounds = inside.shape[1]
+        size = self.metric.mechanism.intervals
+        places = self.buckets(inside) + size * np.arange(rounds)
+        weights = np.repeat(copies, rounds)
+        devices = np.bincount(places.ravel(), weights, rounds * size)
+        return devices.astype(np.float64).reshape(rounds, size)
+
+
+class BucketLaw(_Bucketed):
+    """A histogram: the cohort says what the bits are about, and each class of buckets has a memo."""
+
+    def __init__(self, metric: Metric) -> None:
+        super().__init__(metric)
+        self.cohorts = _cohorts(metric.mechanism)
+        self.shares = np.array([kind.cohorts / COHORTS for kind in self.cohorts])  # of devices, in each kind
+
     def histories(self, inside: Floats, copies: Numbers) -> Histories:
         """Individuals with remembered answers, whose devices are split by cohort."""
-        buckets, devices = _merged(self.buckets(inside), copies)
+        return self.of_buckets(*_merged(self.buckets(inside), copies))
+
+    def of_buckets(self, buckets: NDArray[Any], devices: Numbers) -> Histories:
+        """The same from histories of buckets: [individuals, rounds]."""
 
         def draw(generator: np.random.Generator) -> Numbers:
             split = generator.multinomial(devices, self.shares)
@@ -493,10 +534,11 @@ class BucketLaw:
 
     def fresh(self, inside: Floats, answering: Numbers, generator: np.random.Generator) -> Numbers:
         """One answer per device: cohort and memo are drawn for it alone, so devices of a bucket are alike."""
-        rounds = inside.shape[1]
-        size = self.metric.mechanism.intervals
-        places = self.buckets(inside) + size * np.arange(rounds)
-        devices = _summed(places.ravel(), answering.ravel(), rounds * size).reshape(rounds, size)
+        return self.fresh_in(self.devices(inside, answering), generator)
+
+    def fresh_in(self, devices: Numbers, generator: np.random.Generator) -> Numbers:
+        """The same from the devices in each bucket: int64[rounds, buckets]."""
+        rounds = len(devices)
         split = generator.multinomial(devices, self.shares)
         tallies = np.zeros((2, rounds, self.metric.mechanism.row_count), dtype=np.int64)
         for number, kind in enumerate(self.cohorts):
@@ -508,18 +550,118 @@ class BucketLaw:
 
     def classes(self, inside: Floats, generator: np.random.Generator) -> NDArray[Any]:
         """The class of each value's bucket, with one cohort per individual."""
+        return self.classes_of(self.buckets(inside), generator)
+
+    def classes_of(self, buckets: NDArray[Any], generator: np.random.Generator) -> NDArray[Any]:
+        """The class of each bucket."""
         table = np.stack([kind.classes for kind in self.cohorts])
-        own = generator.choice(len(table), len(inside), p=self.shares)
-        return np.asarray(table[own[:, None], self.buckets(inside)])
+        own = generator.choice(len(table), len(buckets), p=self.shares)
+        return np.asarray(table[own[:, None], buckets])
+
+
+class SubsetLaw(_Bucketed):
+    """Subset selection: a set of buckets that has the device's own with one chance, and of the others any alike."""
+
+    def __init__(self, metric: Metric, mechanism: SubsetSelection) -> None:
+        super().__init__(metric)
+        self.mechanism = mechanism
+
+    def histories(self, inside: Floats, copies: Numbers) -> Histories:
+        """Its answers are never remembered: raises `ParameterError`."""
+        return self.of_buckets(self.buckets(inside), copies)
+
+    def of_buckets(self, buckets: NDArray[Any], devices: Numbers) -> Histories:
+        """Its answers are never remembered: raises `ParameterError`."""
+        raise ParameterError("answers", "sampled answers", "remembered", self.mechanism.title)
+
+    def classes(self, inside: Floats, generator: np.random.Generator) -> NDArray[Any]:
+        """The bucket of each value."""
+        return self.buckets(inside)
+
+    def classes_of(self, buckets: NDArray[Any], generator: np.random.Generator) -> NDArray[Any]:
+        """A class is a bucket."""
+        return buckets
+
+    def fresh(self, inside: Floats, answering: Numbers, generator: np.random.Generator) -> Numbers:
+        """
+        One answer per device.
+
+        A set has the own bucket with a chance of `high`. Of the others it is uniform: with r members left when s
+        buckets are left, the next one is a member with probability r/s, so how many sets take it is a binomial for
+        every r.
+        """
+        return self.fresh_in(self.devices(inside, answering), generator)
+
+    def fresh_in(self, devices: Numbers, generator: np.random.Generator) -> Numbers:
+        """The same from the devices in each bucket: int64[rounds, buckets]."""
+        count, size = self.mechanism.bits, self.mechanism.size
+        own = generator.binomial(devices, float(self.mechanism.channel(Flip(0)).high))
+        left = np.zeros((size + 1, *devices.shape), dtype=np.int64)  # sets by the members that are left
+        left[size - 1] += own
+        left[size] += devices - own
+        ones = own.copy()
+        members = np.arange(size + 1)[:, None, None]
+        for bucket in range(count):
+            # Of the other buckets, so many come from here on: one less where the own one is still to come.
+            others = count - bucket - (np.arange(count) >= bucket)
+            chance = np.minimum(members / np.maximum(others, 1), 1.0)
+            chance[:, :, bucket] = 0.0
+            taking = generator.binomial(left, chance)
+            ones[:, bucket] += taking.sum(axis=(0, 2))
+            left -= taking
+            left[:-1] += taking[1:]
+        reports = np.repeat(devices.sum(axis=1)[:, None], count, axis=1)
+        return np.stack([reports, ones])
+
+
+class SplitLaw:
+    """A split: each device is in the bucket of the part that it picks, with the chance of the part's share."""
+
+    def __init__(self, metric: Metric) -> None:
+        self.law = _law_of_buckets(metric)
+        self.limit = float(metric.max_total)
+
+    def histories(self, inside: Floats, copies: Numbers) -> Histories:
+        """Devices with remembered answers, each with darts of its own."""
+        devices = np.repeat(inside, copies, axis=0)
+
+        def draw(generator: np.random.Generator) -> Numbers:
+            thrown = self._thrown(devices, generator)
+            return self.law.of_buckets(*_merged(thrown, np.ones(len(thrown), dtype=np.int64)))(generator)
+
+        return draw
+
+    def fresh(self, inside: Floats, answering: Numbers, generator: np.random.Generator) -> Numbers:
+        """One answer per device, about the part at a moment of its own."""
+        shares = np.clip(self._with_rest(inside) / self.limit, 0.0, 1.0)
+        shares /= shares.sum(axis=2, keepdims=True)
+        return self.law.fresh_in(generator.multinomial(answering, shares).sum(axis=0), generator)
+
+    def classes(self, inside: Floats, generator: np.random.Generator) -> NDArray[Any]:
+        """The class of the part that is picked, with one set of darts per individual."""
+        return self.law.classes_of(self._thrown(inside, generator), generator)
 
     def truth(self, inside: Floats, copies: Numbers) -> Floats:
-        """The number of devices per bucket."""
-        rounds = inside.shape[1]
-        size = self.metric.mechanism.intervals
-        places = self.buckets(inside) + size * np.arange(rounds)
-        weights = np.repeat(copies, rounds)
-        devices = np.bincount(places.ravel(), weights, rounds * size)
-        return devices.astype(np.float64).reshape(rounds, size)
+        """The sum of the amounts of each part, and of the unused rest."""
+        return np.asarray(np.einsum("i,irp->rp", copies.astype(np.float64), self._with_rest(inside)))
+
+    def _with_rest(self, inside: Floats) -> Floats:
+        return np.concatenate([inside, self.limit - inside.sum(axis=2, keepdims=True)], axis=2)
+
+    def _thrown(self, inside: Floats, generator: np.random.Generator) -> NDArray[np.intp]:
+        """The bar that the first dart hits, in each round."""
+        bars = self._with_rest(inside)
+        hit = np.full(bars.shape[:2], bars.shape[2] - 1, dtype=np.intp)
+        missed = np.ones(hit.shape, dtype=bool)
+        throwing = np.arange(len(bars))
+        while len(throwing):
+            picked = generator.integers(0, bars.shape[2], len(throwing))
+            height = generator.random(len(throwing)) * self.limit
+            hits = missed[throwing] & (height[:, None] < bars[throwing, :, picked])
+            hit[throwing] = np.where(hits, picked[:, None], hit[throwing])
+            missed[throwing] &= ~hits
+            throwing = throwing[missed[throwing].any(axis=1)]
+        return hit
 
 
 @dataclass(frozen=True, eq=False)

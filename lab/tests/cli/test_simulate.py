@@ -154,3 +154,28 @@ def test_intervals_that_miss_end_with_3(tmp_path: Path, monkeypatch: pytest.Monk
     quarter = tmp_path / "quarter.csv"
     quarter.write_text("individual,day,value\n" + "\n".join(f"p{person},0,5400" for person in range(5000)))
     assert run("--values", str(quarter), "--repetitions", "10").exit_code == 3
+
+
+def test_days_are_added_up_to_weeks_and_a_flag_has_no_total(tmp_path: Path) -> None:
+    values, numbered = tmp_path / "values.csv", tmp_path / "numbered.csv"
+    rows = [(person, day) for person in range(20) for day in range(1, 16)]
+    for file, label in ((values, "2026-08-{:02}"), (numbered, "{}")):
+        lines = [f"{person},{label.format(day)},{day}" for person, day in rows]
+        file.write_text("individual,day,value\n" + "\n".join(lines) + "\n")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        '[plan]\nname = "p"\nversion = 1\nround = "7d"\n'
+        '[metrics.amount]\nkind = "mean"\nmax_value = 100\nepsilon = 1\nflip = 0.2\n'
+        '[metrics.active]\nkind = "flag"\nepsilon = 1\nflip = 0.2\n'
+    )
+    arguments = ["simulate", str(plan), "--seed", "3", "--repetitions", "2", "--devices", "20"]
+    weeks = json.loads(CliRunner().invoke(command, [*arguments, "--values", str(values), "--json"]).output)
+    assert weeks["rounds"] == 2
+    days = json.loads(CliRunner().invoke(command, [*arguments, "--values", str(numbered), "--json"]).output)
+    assert days["rounds"] == 15
+    shown = CliRunner().invoke(command, [*arguments, "--values", str(values)]).output
+    assert "above its range" not in shown  # 1+…+7 and 8+…+14 are at most 100; a flag has no total to clip
+    plan.write_text(plan.read_text().replace("max_value = 100", "max_value = 50"))
+    shown = CliRunner().invoke(command, [*arguments, "--values", str(values)]).output
+    assert "amount: 25.7% of the total is above its range" in shown  # 77 counts as 50: 27 of 105
+    assert "active: " not in shown

@@ -103,7 +103,7 @@ class Routes:
             ]
         for number, route in enumerate(routes, start=1):
             place = f"route {number}"
-            metric = plan.by_name[self._known(f"{place}, metric", route.metric)]
+            metric = plan.recorded[self._known(f"{place}, metric", route.metric)]
             if route.take not in PARTS:
                 raise ParameterError(f"{place}, take", f"one of {', '.join(PARTS)}", route.take)
             if (metric.kind == "choice") != bool(route.attribute):
@@ -113,8 +113,8 @@ class Routes:
             self._routes.setdefault(route.instrument.lower(), []).append(replace(route, scale=factor))
 
     def _known(self, place: str, metric: str) -> str:
-        if metric not in self._plan.by_name:
-            expected = f"a metric of plan {self._plan.name} ({', '.join(self._plan.by_name)})"
+        if metric not in self._plan.recorded:
+            expected = f"a metric of plan {self._plan.name} ({', '.join(self._plan.recorded)})"
             raise ParameterError(place, expected, metric)
         return metric
 
@@ -124,11 +124,11 @@ class Routes:
         routes = self._routes.get(name)
         if routes is None:
             spellings = (name, name.translate(_AS_UNDERSCORE))
-            metric = next((spelling for spelling in spellings if spelling in self._plan.by_name), None)
+            metric = next((spelling for spelling in spellings if spelling in self._plan.recorded), None)
             if metric is None:
                 problem = f"plan {self._plan.name} has no metric for it"
                 return [], "" if name.startswith(_OF_THE_SDK) else problem
-            if self._plan.by_name[metric].kind == "choice":
+            if self._plan.recorded[metric].kind == "choice":
                 return (
                     [],
                     f"metric {metric} is a choice: a route must name the attribute that holds the label",
@@ -137,7 +137,7 @@ class Routes:
         if name in self._scale:
             routes = [replace(route, scale=self._scale[name]) for route in routes]
         for route in routes:
-            wanted = self._plan.by_name[route.metric].unit
+            wanted = self._plan.recorded[route.metric].unit
             is_amount = route.scale is None and route.take != "count" and not route.attribute
             if is_amount and not is_same_unit(unit, wanted):
                 units = f"its unit is {unit!r}, that of metric {route.metric} is {wanted!r}"

@@ -60,7 +60,7 @@ def _rows(difference: dict[str, Any]) -> list[tuple[str, ...]]:
     """A line for each mean or bucket."""
     compared = difference["rounds"]
     possible = compared + difference["rounds_missing"]
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for number in difference.get("buckets", [difference]):
         _, interval = figure_and_interval(difference, number)
         words, _, verdict = number["words"].partition(" (")[0].rpartition(": ")

@@ -1,11 +1,11 @@
-"""`reticent plan check`, `diff`, `export`, `types` and `certify`: a plan before it ships."""
+"""`reticent plan new`, `check`, `diff`, `export`, `types` and `certify`: a plan before it ships."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from math import floor
 from pathlib import Path
@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from reticent.errors import PlanError, Problem
+from reticent.errors import ParameterError, PlanError, Problem
 from reticent.mechanisms import Flip
 from reticent.plan import Answers, Metric, Plan
 from reticent.plan.card import PrivacyCard, duration, privacy_card
@@ -36,6 +36,7 @@ from reticent_collector.plans import diff as diff_plans
 from reticent_collector.plans import export_plan, lint, plan_tracking
 from reticent_collector.plans.linter import lint_succession
 from reticent_collector.plans.matching import Tracking, tracking_in_words
+from reticent_collector.plans.starters import STARTERS, starter_plan
 
 WEEK = 7 * 86_400
 _TIMES = {3600: "an hour", 86_400: "a day", WEEK: "a week", 4 * WEEK: "four weeks"}
@@ -43,9 +44,9 @@ POOR = 0.05
 """A half-width above this part of the range suggests another design."""
 
 
-@click.group(cls=VerbGroup, short_help="Check, compare, export or certify plans.")
+@click.group(cls=VerbGroup, short_help="Write, check, compare, export or certify plans.")
 def plan() -> None:
-    """Check a plan before it ships, compare two versions, write one for other devices, or certify its figures."""
+    """Write a plan to start from, check one before it ships, compare two versions, export or certify one."""
 
 
 @plan.command(short_help="Show problems, privacy loss and accuracy of a plan.")
@@ -96,6 +97,48 @@ def check(
             _print_widths(screen, plan, answer)
     if any(problem.severity == "error" for problem in problems):
         found_problems()
+
+
+@plan.command(short_help="Write a plan to start from.")
+@click.option("--kind", type=click.Choice(list(STARTERS)), prompt="Kind of program",
+              help="Kind of program; asked for when left out.")  # fmt: skip
+@click.option("--metric", "metrics", multiple=True, metavar="NAME",
+              help="Only this metric of the kind; may be repeated. All when left out.")  # fmt: skip
+@click.option("--name", prompt="Name of the plan", metavar="NAME", help="Name of the plan; asked for.")
+@click.option(
+    "--owner", prompt="Contact for questions about it", metavar="CONTACT", help="Contact; asked for."
+)
+@click.option("--expires", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
+              help="When devices stop answering; in a year when left out.")  # fmt: skip
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write it there, where no file is yet, instead of to standard output.")  # fmt: skip
+def new(
+    kind: str, metrics: tuple[str, ...], name: str, owner: str, expires: datetime | None, out: Path | None
+) -> None:
+    """
+    Write a plan for a kind of program, which reticent plan check finds no problem in.
+
+    \b
+    Example:
+      reticent plan new --kind desktop --name my-editor --owner telemetry@example.org --out my-plan.toml
+    """
+    day = expires.date() if expires else datetime.now(UTC).date() + timedelta(days=365)
+    try:
+        text = starter_plan(kind, name, owner, day, metrics or None)
+        Plan.from_toml(text)
+    except PlanError as error:
+        raise click.UsageError(f"--{error.problems[0]}") from None
+    except ParameterError as error:
+        raise click.UsageError(f"--{error.name}: expected {error.expected}, got {error.got}.") from None
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise click.UsageError(f"--out {out}: expected a file that is not there yet.") from None
+    click.echo(f"Written: {out}\nCheck it: reticent plan check {out}")
 
 
 @plan.command(short_help="Show what changes from one plan to another.")
@@ -297,7 +340,9 @@ def _percent(share: float) -> str:
 
 def _of_range(metric: Metric, described: Mapping[str, Any]) -> float:
     """A half-width as a part of the range; a share has the range from 0 to 1."""
-    return float(described["half_width"]) / (float(metric.max_value) if metric.kind == "mean" else 1.0)
+    return float(described["half_width"]) / (
+        float(metric.max_value) if metric.kind in ("mean", "split") else 1.0
+    )
 
 
 def _loss(plan: Plan, loss: Losses) -> dict[str, float]:
@@ -359,7 +404,11 @@ def _otherwise(plan: Plan, card: PrivacyCard) -> str:
     rounds = card.rounds
     if card.window is not None:
         answers = Answers(metrics=plan.answers.metrics)
-        other = privacy_card(replace(plan, answers=answers, metrics=_with_flip(plan, Flip("0.2"))), rounds)
+        metrics = tuple(
+            replace(metric, mechanism=metric.mechanism.for_remembered, flip=Flip("0.2"))
+            for metric in plan.metrics
+        )
+        other = privacy_card(replace(plan, answers=answers, metrics=metrics), rounds)
         return (
             f"Remembered answers with flip 0.2: {printed(other.constant)} for a constant device, "
             f"{printed(other.lifetime)} same pattern, {printed(other.any_history)} any two histories."
@@ -400,7 +449,7 @@ def _print_widths(screen: Console, plan: Plan, answer: Mapping[str, Any]) -> Non
     poor = False
     for metric in plan.metrics:
         described = answer["metrics"][metric.name]
-        unit = f" {metric.unit}" if metric.kind == "mean" and metric.unit else ""
+        unit = f" {metric.unit}" if metric.kind in ("mean", "split") and metric.unit else ""
         poor |= _of_range(metric, described) > POOR
         for label, one in ((metric.name, described), ("  instead", described["alternative"])):
             if one is not None:

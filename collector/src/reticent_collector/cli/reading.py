@@ -126,7 +126,7 @@ def estimate(store: str | None, url: str | None, key: str | None, as_json: bool,
         return
     shown = _estimates_table(answer["estimates"], changes, asked.confidence)
     left_out = [f"{count:,} withheld: {reason}." for reason, count in withheld.items()]
-    show(as_json, whole, shown, *left_out, *trend_lines(trends), *answer.get("remarks", []), ABOUT)
+    show(as_json, whole, shown, *left_out, *trend_lines(trends), *map(str, answer.get("remarks", [])), ABOUT)
 
 
 def trend_lines(trends: list[dict[str, Any]]) -> list[str]:

@@ -307,7 +307,7 @@ def _terms(mechanism: Mechanism, flip: Flip) -> tuple[_Terms, _Terms]:
         report = [int(place == row) for place in range(rows)]
         hits += [mechanism.hits(report, none)[0], mechanism.hits(report, report)[0]]
     added = channel.truth(np.array(hits, dtype=np.float64))
-    one = np.asarray(flip.channel(mechanism.response).share(mechanism.yes()))
+    one = mechanism.row_chances(flip)
     chance = np.stack((1 - one, one), axis=1) * np.array(mechanism.coverage)[:, None, None]
     chance = chance.reshape(2 * rows, -1)
     sums = np.cumsum(added, axis=1)[:, :-1], np.cumsum(added[:, ::-1], axis=1)[:, -2::-1]

@@ -149,10 +149,11 @@ class Estimate:
 @dataclass(frozen=True, slots=True)
 class HistogramEstimate:
     """
-    The share of devices in each bucket; the intervals hold for all buckets at once.
+    The share of devices in each bucket, or the mean amount of each part of a split and the unused rest.
 
-    Each share is unbiased by itself, so they may be negative and need not add up to 1. `postprocess` makes them
-    do so for display; intervals always come from here.
+    The intervals hold for all buckets at once. Each share is unbiased by itself, so they may be negative and need not
+    add up to 1 (or to the range of a split). `postprocess` makes them do so for display; intervals always come from
+    here.
     """
 
     buckets: tuple[Estimate, ...]
@@ -297,7 +298,7 @@ def estimates(
     of the sampling of one report in the variance, where they are not the same.
     """
     mechanism, channel = metric.mechanism, metric.channel
-    top = mechanism.top
+    top = metric.top
     asked = reports > 0
     value = top * channel.truth(share)
     lower = np.where(asked, top * channel.truth(ends[0]), 0.0)
@@ -317,7 +318,7 @@ def estimates(
     same: dict[str, Any] = {
         "confidence": confidence,
         "devices": devices,
-        "unit": "" if mechanism.buckets else metric.unit,
+        "unit": "" if mechanism.buckets and not metric.parts else metric.unit,
         "span": (0.0, top),
         "paper_bound": paper_bound(metric, devices, confidence),
         "together": mechanism.intervals,

@@ -26,7 +26,7 @@ def estimate_from_rows(rows: Sequence[Mapping[str, Any]]) -> Estimate | Histogra
         raise ParameterError("bucket", f"each of 0 to {len(rows) - 1} once", places)
     first = ordered[0]
     return HistogramEstimate(
-        tuple(_number(row, "") for row in ordered),  # shares have no unit
+        tuple(_number(row, (row["unit"] or "") if row["kind"] == "split" else "") for row in ordered),
         int(first["devices"]),
         first["confidence"],
         first["unit"] or "",

@@ -112,20 +112,20 @@ def paper_bound(metric: Metric, devices: int, confidence: float = 0.95) -> float
     if mechanism.kind == "mean":
         return mechanism.top / sqrt(2 * devices) / contrast * sqrt(log(2 / delta))
     count = mechanism.intervals
-    return sqrt(5 * count / (devices * mechanism.bits)) / contrast * sqrt(log(6 * count / delta))
+    return metric.top * sqrt(5 * count / (devices * mechanism.bits)) / contrast * sqrt(log(6 * count / delta))
 
 
 def reach(metric: Metric) -> float:
     """
-    How far one dishonest answer can drag its own share of the estimate: top · high/(high - low).
+    How far one dishonest answer can drag its own share of the estimate: top · max(high, 1 - low)/(high - low).
 
     The estimator counts a hit as (1 - low)/(high - low) and a miss as -low/(high - low), while honest
-    devices stand between 0 and 1. The longest way is from 1 to a miss, high/(high - low); from 0 to a hit
-    it is (1 - low)/(high - low), the same for a mean and dBitFlip, one less for the Hadamard bit. At ε = 1
-    this is 1.58 m for a mean, where a liar who only makes up a value reaches 1.00 m.
+    devices stand between 0 and 1. It is high/(high - low) from 1 to a miss, and (1 - low)/(high - low) from 0 to a
+    hit: the same for a mean and dBitFlip, one less for the Hadamard bit, and usually more for subset selection. At
+    ε = 1 this is 1.58 m for a mean, where a liar who only makes up a value reaches 1.00 m.
     """
     channel = metric.channel
-    return metric.mechanism.top * float(channel.high / channel.contrast)
+    return metric.top * float(max(channel.high, 1 - channel.low) / channel.contrast)
 
 
 def check_devices(devices: float) -> None:
@@ -153,7 +153,7 @@ def expected_half_width(
     reports = devices * metric.mechanism.least_share
     hits = reports * channel.share(truth_at(metric, at))
     lower, upper = clopper_pearson(hits, reports, confidence, metric.mechanism.intervals)
-    return metric.mechanism.top * float(upper - lower) / 2 / float(channel.contrast)
+    return metric.top * float(upper - lower) / 2 / float(channel.contrast)
 
 
 def expected_variance(metric: Metric, devices: int, at: float | None = None, spread: float = 0.0) -> float:
@@ -165,6 +165,7 @@ def expected_variance(metric: Metric, devices: int, at: float | None = None, spr
         mean:          (m² (c² - 1)/4 + x (m - x)) / n  =  (m² c²/4 - (x - m/2)²) / n
         dBitFlip:      ((c² - 1)/4 + h (1 - h)) / (n π_v),     π_v the share of cohorts asked: about d/k
         Hadamard bit:  (c² - h²) / n
+        subset:        P (1 - P) / c_s² / n,     P = low + h c_s,  c_s = high - low
 
     with c = (e^h + 1)/(e^h - 1) / (1 - 2γ) of the device's bit. For *these very* devices, of whom nobody
     else is meant, it is less by V/n, where V = `spread` is the variance of their own values (at most
@@ -177,7 +178,7 @@ def expected_variance(metric: Metric, devices: int, at: float | None = None, spr
     """
     check_devices(devices)
     truth = truth_at(metric, at)
-    highest = metric.mechanism.top
+    highest = metric.top
     if not 0 <= spread <= truth * (1 - truth) * highest**2 * (1 + 1e-9):
         raise ParameterError("spread", f"a number from 0 to {truth * (1 - truth) * highest**2:g}", spread)
     noise, sampling = metric.mechanism.variances(metric.flip, truth)
@@ -189,8 +190,8 @@ def truth_at(metric: Metric, at: float | None) -> float:
     """The truth as a part of the range: what was asked for, or the one with the widest interval."""
     if at is None:
         channel = metric.channel
-        return float((1 - 2 * channel.low) / (2 * channel.contrast))
-    highest = metric.mechanism.top
+        return min(float((1 - 2 * channel.low) / (2 * channel.contrast)), 1.0)
+    highest = metric.top
     if not 0 <= at <= highest:
         raise ParameterError("at", f"a number from 0 to {highest:g}", at)
     return at / highest

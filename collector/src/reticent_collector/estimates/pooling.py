@@ -61,7 +61,9 @@ It holds for
 
 - two rounds of remembered answers, for **these devices**: given its values, the two bits of a device never correlate
   negatively (one class, one bit; two classes, independent draws; and the chance of a 1 is monotone in the alpha that
-  both share). For the population only if values of a device in the two rounds do not correlate negatively, or in the
+  both share. Parts of a split under the same darts are in any set S with chances p and q, and both with p q +
+  m_S (1 - p - q) + m p q, where m_S ≤ m are the chances that the first dart to hit either hits both, in S or at all:
+  at least p q). For the population only if values of a device in the two rounds do not correlate negatively, or in the
   limit of many devices where (1-2γ) tanh(ε/2) ≤ .65;
 - sampled answers of **these devices**;
 - two sides with no device in common, such as two tags in one round, or in one window of sampled answers, for these
@@ -257,7 +259,7 @@ def difference(
     check_confidence(confidence)
     after, before = (_side(metric, rounds, confidence, plan, these, None) for rounds in (later, earlier))
     whole, other = after.average(), before.average()
-    scale = metric.mechanism.top / float(metric.channel.contrast)
+    scale = metric.top / float(metric.channel.contrast)
     pairs = zip(_numbers(whole), _numbers(other), strict=True)
     numbers = []
     for place, (new, old) in enumerate(pairs):
@@ -311,7 +313,7 @@ def expected_average_half_width(
     tail = (1 - confidence) / mechanism.intervals / 2
     share = float(metric.channel.share(truth_at(metric, at)))
     lower, upper = average_interval(law, np.array(share), tail)
-    return mechanism.top * float(upper - lower) / 2 / float(metric.channel.contrast)
+    return metric.top * float(upper - lower) / 2 / float(metric.channel.contrast)
 
 
 def _numbers(number: Estimate | HistogramEstimate) -> tuple[Estimate, ...]:

@@ -29,20 +29,22 @@ from reticent_collector.estimates.interval import Floats
 
 
 def clip(histogram: HistogramEstimate) -> tuple[float, ...]:
-    """Each share cut to [0, 1], 0 where no device was asked. Biased upwards on light buckets; its sum is above 1."""
-    return tuple(np.clip(np.nan_to_num(histogram.values), 0.0, 1.0).tolist())
+    """Each share cut to its range, 0 where no device was asked. Biased upwards on light buckets; its sum is above 1."""
+    return tuple(np.clip(np.nan_to_num(histogram.values), *histogram.buckets[0].span).tolist())
 
 
 def norm_sub(histogram: HistogramEstimate) -> tuple[float, ...]:
     """
     The nearest histogram: the Euclidean projection of the raw shares onto {h ≥ 0, Σ h = 1}.
 
-    One number is subtracted from every share and negative ones become 0, such that the rest adds up to 1. A
-    bucket that no device was asked about counts as 0. Biased, most of all on light buckets.
+    Amounts of a split add up to its range instead of 1. One number is subtracted from every share and negative ones
+    become 0, such that the rest adds up. A bucket that no device was asked about counts as 0. Biased, most of all on
+    light buckets.
     """
     shares = np.nan_to_num(histogram.values)
     falling = np.sort(shares)[::-1]
-    excess = (np.cumsum(falling) - 1) / np.arange(1, len(falling) + 1)
+    whole = histogram.buckets[0].span[1]
+    excess = (np.cumsum(falling) - whole) / np.arange(1, len(falling) + 1)
     subtracted = excess[np.nonzero(falling > excess)[0][-1]]
     return tuple(np.maximum(shares - subtracted, 0.0).tolist())
 
@@ -74,8 +76,8 @@ def expectation_maximisation(
     log-likelihood is concave; N (max_u g_u - 1) bounds what is left to gain, and the iteration stops when
     that is below `gap` nats. Steps are short where bits are noisy, so g is raised to a power that grows as
     long as the likelihood does, and falls back to 1 when it does not. For the Hadamard bit this is the
-    likelihood of what was received. For dBitFlip the d bits of a report are taken as if from d devices (a
-    composite likelihood): still consistent.
+    likelihood of what was received. For dBitFlip and subset selection the bits of a report are taken as if
+    from as many devices (a composite likelihood): still consistent.
 
     With `smoothing` = b > 0 every step also averages neighbours ("EMS"), for ordered buckets whose shares
     change slowly: each keeps 1 - 2w and gives w to either side. One step brings the shares only a part ρ of
@@ -90,7 +92,7 @@ def expectation_maximisation(
     if smoothing and any(metric.bucket_labels):
         raise ParameterError("smoothing", "0, since buckets with a name have no neighbours", smoothing)
     mechanism = metric.mechanism
-    one = np.asarray(metric.flip.channel(mechanism.response).share(mechanism.yes()), dtype=np.float64)
+    one = mechanism.row_chances(metric.flip)
     zero = 1 - one  # [row, bucket]: the chance of a 0 in the row from a device in the bucket
     ones = np.array(counts.ones, dtype=np.float64)
     zeros = np.array(counts.reports, dtype=np.float64) - ones

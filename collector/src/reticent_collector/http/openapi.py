@@ -51,7 +51,7 @@ _TYPES: dict[str, Schema] = {
 }
 _COLUMNS = {column.name: {**_TYPES[column.type], "description": column.meaning} for column in COLUMNS} | {
     "value": {"type": ["number", "null"], "description": "null for a bucket without reports"},
-    "kind": {"enum": ["mean", "histogram", "choice", "flag"]},
+    "kind": {"enum": ["mean", "histogram", "choice", "flag", "split"]},
     "state": {**_STATE, "description": "open: provisional, reports still come in"},
 }
 _WHERE = {name: _COLUMNS[name] for name in (*SUBJECT, "kind")}

@@ -25,6 +25,7 @@ from reticent.reports import (
     MAX_VERSION,
     Verdict,
     asked_places,
+    has_its_ones,
     packed_header,
 )
 from reticent.times import start_of
@@ -333,12 +334,18 @@ class _PlanDecoder:
         return name + cohort + asked + tags + bits if known == len(report.segment) else None
 
     def _asked(self, report: WireReport, bits: bytes) -> bytes | None:
-        """The field of asked metrics, where the plan has one; None where it or the bits are wrong."""
+        """The field of asked metrics, empty where the plan has none; None where it or the bits are wrong."""
+        if self._asked_text is None and report.asked is msgspec.UNSET:
+            number = int.from_bytes(bits, "big") if self.plan.fixed_ones else 0
+            return b"" if has_its_ones(self.plan, number, -1) else None
         if self._asked_text is None or report.asked is msgspec.UNSET:
-            return b"" if self._asked_text is None and report.asked is msgspec.UNSET else None
+            return None
         asked = self._asked_text.bytes(report.asked)
         places = None if asked is None else asked_places(self.plan, asked)
-        return None if places is None or int.from_bytes(bits, "big") & ~places else asked
+        number = int.from_bytes(bits, "big")
+        if places is None or number & ~places or not has_its_ones(self.plan, number, places):
+            return None
+        return asked
 
     def records(self, columns: Sequence[Sequence[bytes]]) -> NDArray[np.uint8] | None:
         """The records, [n, width], of matched reports; None when one of them is invalid."""
@@ -357,7 +364,8 @@ class _PlanDecoder:
         for (codes, other), tags in zip(self._tag_columns, rest, strict=True):
             parts.append(np.array([codes.get(tag, other) for tag in tags], dtype=np.uint8).reshape(-1, 1))
         records = np.concatenate([*parts, bits], axis=1)
-        return records if self._asked_text is None or self.layout.fits(records).all() else None
+        looked_at = self._asked_text is not None or self.plan.fixed_ones
+        return records if not looked_at or self.layout.fits(records).all() else None
 
 
 class _Base64Url:

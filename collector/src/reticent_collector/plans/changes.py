@@ -168,7 +168,7 @@ def _has_other_parameters(old: Metric, new: Metric) -> bool:
 def _why_redrawn(old: Metric, new: Metric, was_sampled: bool) -> str:
     """Why a remembered answer is drawn again; empty where it is not."""
     if _has_other_parameters(old, new):
-        return f"has other {'labels' if old.labels != new.labels else 'privacy parameters'}"
+        return f"has other {'labels' if (old.labels, old.parts) != (new.labels, new.parts) else 'privacy parameters'}"
     if old.joint_limit != new.joint_limit:
         return "shares another joint limit, so values are rounded otherwise"
     return "is remembered from now on" if was_sampled else ""

@@ -50,10 +50,10 @@ def _metric(metric: Metric) -> dict[str, object]:
         "description": metric.description,
         "mechanism": mechanism.name,
         "bits": mechanism.bits,
-        "low": str(mechanism.response.low),
         "flip": str(metric.flip.threshold),
         "digest": metric.digest.hex(),
         **mechanism.exported,
         **({"labels": list(metric.labels), "pick": metric.pick} if metric.labels else {}),
-        **({"absent": True} if metric.absent and not metric.labels else {}),
+        **({"labels": list(metric.parts), "max_total": str(metric.max_total)} if metric.parts else {}),
+        **({"absent": True} if metric.absent and not metric.is_named else {}),
     }

@@ -119,7 +119,7 @@ def lint(plan: Plan, today: date | None = None, devices: int = FLEET) -> list[Pr
         mechanism = metric.mechanism
         kind = metric.kind
         of_metric = {
-            "unit": not metric.unit and kind in ("mean", "histogram"),
+            "unit": not metric.unit and kind in ("mean", "histogram", "split"),
             "zeros": kind == "histogram" and not metric.absent and bool(_MEASURED.fullmatch(metric.unit)),
             "large-epsilon": mechanism.epsilon > LARGE_EPSILON,
             "no-effect": sampled and kind == "mean" and len(mechanism.points) > 2,

@@ -77,7 +77,7 @@ def type_name(plan: Plan) -> str:
 
 
 def _amounts(plan: Plan) -> list[str]:
-    return [metric.name for metric in plan.metrics if not metric.labels]
+    return [name for name, metric in plan.recorded.items() if not metric.labels]
 
 
 def _choices(plan: Plan) -> dict[str, tuple[str, ...]]:

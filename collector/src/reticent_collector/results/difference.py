@@ -209,7 +209,7 @@ def number_in_words(change: Estimate) -> str:
         return "unknown"
     value = abs(change.value)
     unit = Unit.of(change.unit, max(value, change.half_width))
-    text = (unit if change.kind == "mean" else Unit(0.01, "percentage points")).figure(
+    text = (unit if change.kind in ("mean", "split") else Unit(0.01, "percentage points")).figure(
         value, change.half_width
     )
     if not text.partition(" ")[0].strip("0."):  # it is rounded to 0, which has no direction

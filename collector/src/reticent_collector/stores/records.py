@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ParameterError
-from reticent.plan import Plan
+from reticent.plan import Metric, Plan
 from reticent.reports import ID_BYTES, Report, record_width
 from reticent_collector.counts import Counts, counts_from_rows
 from reticent_collector.stores.count_arrays import CountArrays
@@ -94,7 +94,7 @@ class Layout:
         return whole if fits.all() else whole[: int(np.argmin(fits))]
 
     def fits(self, records: Records) -> NDArray[np.bool_]:
-        """Which of these records have known tags, and set bits only among their answers."""
+        """Which of these records have known tags, set bits only among their answers, and as many as those have."""
         padding = (1 << (-self.plan.bits % 8)) - 1
         fits: NDArray[np.bool_] = (records[:, -1] & padding) == 0
         for place, codes in enumerate(self._codes, ID_BYTES + self._tags):
@@ -106,7 +106,20 @@ class Layout:
             answers = np.unpackbits(records[:, ID_BYTES + self._bits :], axis=1)[:, : self.plan.bits]
             fits &= (asked.sum(axis=1) == self.plan.asked) & ~asked[:, len(metrics) :].any(axis=1)
             fits &= (answers <= may).all(axis=1)
+        for number, metric in enumerate(self.plan.metrics):
+            if metric.mechanism.ones is not None:
+                ones = self._answers(records, metric).sum(axis=1, dtype=np.int64)
+                due = metric.mechanism.ones * (asked[:, number] if self.plan.asked_bytes else 1)
+                fits &= ones == due
         return fits
+
+    def _answers(self, records: Records, metric: Metric) -> Records:
+        """The bits of a metric, one per column; of a report only the bytes that they are in are unpacked."""
+        first = self.plan.offset(metric.name)
+        start = ID_BYTES + self._bits + first // 8
+        end = ID_BYTES + self._bits + -(-(first + metric.bits) // 8)
+        bits = np.unpackbits(records[:, start:end], axis=1)
+        return bits[:, first % 8 : first % 8 + metric.bits]
 
     def counts(self, records: Records) -> CountsByTags:
         """The counts of distinct records, by tags."""

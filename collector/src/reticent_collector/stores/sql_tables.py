@@ -94,10 +94,13 @@ class SqlTables(ABC):
         rows = self.read(
             "SELECT id, role, hash, label, created_at, revoked_at, plans FROM keys ORDER BY created_at, id"
         )
-        times = [[at if at is None else seconds_of(at) for at in row[4:6]] for row in rows]
         return [
-            Key(*row[:4], *at, tuple(row[6].split(",")) if row[6] else ())
-            for row, at in zip(rows, times, strict=True)
+            Key(
+                *(key_id, role, key_hash, label, seconds_of(created)),
+                None if revoked is None else seconds_of(revoked),
+                tuple(plans.split(",")) if plans else (),
+            )
+            for key_id, role, key_hash, label, created, revoked, plans in rows
         ]
 
     def revoke_key(self, key_id: str, at: int) -> bool:

@@ -83,22 +83,26 @@ def taken(metric: Metric, value: object) -> tuple[Value | None, ValueFault | Non
         known = isinstance(value, str) and value in metric.labels
         return (metric.labels.index(str(value)), None) if known else (None, "unknown-label")
     clean, fault = clamped(value, metric.max_value)
-    return (None if fault == "not-a-number" and metric.absent else clean), fault
+    return (None if fault == "not-a-number" and metric.absent and not metric.parts else clean), fault
 
 
 def in_range(plan: Plan, values: Mapping[str, object]) -> dict[str, Value | None]:
-    """Each metric's value, clamped, then scaled by max_total / sum in a group above its limit; None: no value."""
+    """
+    The value of each name that is recorded, clamped; None: no value.
+
+    Then those of a group, or of the parts of a split, that add up to more than their limit are scaled to it.
+    """
     result: dict[str, Value | None] = {}
     for name, max_value in plan.max_values.items():
         value = values.get(name)
         if type(value) is int and 0 <= value <= max_value:
             result[name] = value
         else:
-            result[name] = taken(plan.by_name[name], value)[0]
-    for group in plan.groups:
-        members = {name: result[name] or 0 for name in group.metrics}
+            result[name] = taken(plan.recorded[name], value)[0]
+    for names, limit in plan.limits:
+        members = {name: result[name] or 0 for name in names}
         total = sum(members.values())
-        if total > group.max_total:
-            share = Fraction(group.max_total) / total
+        if total > limit:
+            share = Fraction(limit) / total
             result |= {name: whole(value * share) for name, value in members.items()}
     return result

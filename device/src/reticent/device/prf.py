@@ -33,7 +33,7 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import blake2b
 from struct import Struct, unpack_from
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +47,10 @@ ID_BYTES = 16
 
 _PLACE = Struct(">IQIQ")
 _WORDS_PER_BLOCK = 8
+
+
+FixedPurpose = Literal["base", "moment", "darts"]
+"""The base set of subset selection; the moment of a split, and the darts of one whose answers are remembered."""
 
 
 class Draws(Protocol):
@@ -66,7 +70,10 @@ class Draws(Protocol):
         """Where this device rounds up instead of down."""
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
-        """One draw per answer bit of the remembered answer of a class."""
+        """The draws of the remembered answer of a class, one per answer bit in most mechanisms."""
+
+    def fixed(self, metric: Metric, purpose: FixedPurpose, count: int) -> Sequence[int]:
+        """The draws of a metric for a purpose that neither its value nor the class of an answer enters."""
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         """One draw per answer bit, fresh in each round."""
@@ -175,7 +182,11 @@ class SecretDraws:
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         """Purpose "memo", index the class."""
-        return _words(self._prepared(metric)[1], _MEMO, memo_class, metric.mechanism.bits)
+        return _words(self._prepared(metric)[1], _MEMO, memo_class, metric.mechanism.memo_draws)
+
+    def fixed(self, metric: Metric, purpose: FixedPurpose, count: int) -> Sequence[int]:
+        """Purpose "base", "moment" or "darts", index 0."""
+        return _words(self._prepared(metric)[1], encode(purpose.encode()), 0, count)
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         """Purpose "flip", index the round."""

@@ -33,6 +33,15 @@ def question(metric: Metric) -> str:
 
 def how_answered(plan: Plan, metric: Metric) -> str:
     """How the bits of a metric are drawn."""
+    if metric.parts:
+        how = (
+            "a moment that is picked for this window only" if plan.answers.sampled else "draws that are kept"
+        )
+        return f"About one part, by {how}, as often as its share of the range. {_how_drawn(plan, metric)}"
+    return _how_drawn(plan, metric)
+
+
+def _how_drawn(plan: Plan, metric: Metric) -> str:
     if plan.answers.sampled:
         return "Drawn for this window only; the next window has new draws."
     flip = float(metric.flip.probability)
@@ -55,7 +64,7 @@ def bit_meanings(metric: Metric, cohort: int, *, flips: bool = True) -> list[str
     flip = metric.flip.probability if flips else Fraction(0)
 
     def shares(memo_class: int) -> list[float]:
-        ones = (Fraction(one, 2**64) for one in mechanism.thresholds(memo_class, cohort))
+        ones = mechanism.chances(memo_class, cohort)
         return [float(one * (1 - flip) + (1 - one) * flip) for one in ones]
 
     if mechanism.buckets is None:
@@ -70,6 +79,7 @@ def bit_meanings(metric: Metric, cohort: int, *, flips: bool = True) -> list[str
     ranges = [f"{_number(start)} to {_number(end)}" for start, end in pairwise(mechanism.points)]
     names = [label or ranges[place] for place, label in enumerate(metric.bucket_labels)]
     meanings = []
+    answered = "the part that is picked" if metric.parts else "the answer"
     for place in range(metric.bits):
         low, high = (end(share[place] for share in of_buckets) for end in (min, max))
         inside = [name for name, share in zip(names, of_buckets, strict=True) if share[place] == high]
@@ -81,7 +91,7 @@ def bit_meanings(metric: Metric, cohort: int, *, flips: bool = True) -> list[str
             some = ", ".join(inside[:_MOST_NAMED])
             where = f"in one of {len(inside)} of the {len(names)} parts of the range ({some}, …)"
         meanings.append(
-            f"1 is sent with a chance of {_percent(high)} if the answer is {where}, {_percent(low)} if not"
+            f"1 is sent with a chance of {_percent(high)} if {answered} is {where}, {_percent(low)} if not"
         )
     return meanings
 

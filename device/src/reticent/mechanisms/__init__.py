@@ -1,8 +1,9 @@
 """
 P(bit | value): what a device answers, as frozen values with integer thresholds. Standard library only.
 
-Three mechanisms can stand in a plan, each a `Mechanism`: `OneBitMean`, `DBitFlip` and `HadamardBit`. More are
-added with `add_mechanism`. Those of other authors, for comparison only, are in `reticent_paper.baselines`.
+Four mechanisms can stand in a plan, each a `Mechanism`: `OneBitMean`, `DBitFlip`, `HadamardBit` and
+`SubsetSelection`. More are added with `add_mechanism`. Those of other authors, for comparison only, are in
+`reticent_paper.baselines`.
 """
 
 from reticent.mechanisms.d_bit_flip import DBitFlip
@@ -20,8 +21,9 @@ from reticent.mechanisms.response import (
     exponential,
     whole_if_possible,
 )
+from reticent.mechanisms.subset_selection import SubsetSelection
 
-for _mechanism in (OneBitMean, DBitFlip, HadamardBit):
+for _mechanism in (OneBitMean, DBitFlip, HadamardBit, SubsetSelection):
     add_mechanism(_mechanism)
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "Number",
     "OneBitMean",
     "RandomizedResponse",
+    "SubsetSelection",
     "add_mechanism",
     "exact",
     "exponential",

@@ -101,8 +101,9 @@ class DBitFlip(Mechanism):
 
     @property
     def exported(self) -> Mapping[str, object]:
-        """The edges, the variant, and all buckets in the order in which windows go through them."""
+        """The coin, the edges, the variant, and all buckets in the order in which windows go through them."""
         return {
+            "low": str(self.response.low),
             "edges": [str(edge) for edge in self.buckets.edges],
             "variant": self.variant,
             "label": self.label,

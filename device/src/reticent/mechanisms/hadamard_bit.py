@@ -106,8 +106,11 @@ class HadamardBit(Mechanism):
 
     @property
     def exported(self) -> Mapping[str, object]:
-        """The edges."""
-        return {"edges": [str(edge) for edge in self.buckets.edges]}
+        """The coin and the edges."""
+        return {
+            "low": str(self.response.low),
+            "edges": [str(edge) for edge in self.buckets.edges],
+        }
 
     @property
     def alternative(self) -> Mechanism | None:

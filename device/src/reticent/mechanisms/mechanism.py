@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVa
 
 from reticent.errors import ParameterError
 from reticent.mechanisms.grids import Buckets, Grid
-from reticent.mechanisms.response import Channel, Flip, RandomizedResponse
+from reticent.mechanisms.response import SCALE, Channel, Flip, RandomizedResponse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,9 +50,9 @@ class Mechanism(ABC):
 
     A value becomes a *class*, by a grid and the device's alpha (`grid`, a mean) or by buckets and the cohort
     (`buckets`, a histogram); exactly one of the two is set. A class has a threshold per answer bit, and the
-    remembered bit is 1 when its draw is smaller. Each answer bit is about a *row* of the counts. *Hits* among
-    the reports of a row estimate a truth between 0 and 1: the mean as a part of the range, or the share of a
-    bucket.
+    remembered bit is 1 when its draw is smaller (`SubsetSelection` draws its bits together). Each answer bit is
+    about a *row* of the counts. *Hits* among the reports of a row estimate a truth between 0 and 1: the mean as a
+    part of the range, or the share of a bucket.
 
     Defaults here are those of randomized response whose row is a bucket, or the mean.
     """
@@ -62,6 +62,7 @@ class Mechanism(ABC):
     name: ClassVar[str]  #: As plans call it
     kind: ClassVar[MechanismKind]  #: What is asked about the counter
     keys: ClassVar[tuple[str, ...]] = ()  #: The keys of a plan's table that this mechanism alone understands
+    sampled_only: ClassVar[bool] = False  #: Whether its answers must not be remembered, nor flipped
 
     response: RandomizedResponse  #: The coin behind each answer bit
     grid: Grid | None
@@ -93,7 +94,7 @@ class Mechanism(ABC):
 
     @property
     def exported(self) -> Mapping[str, object] | None:
-        """What a device in another language needs, beside the coin, ready for JSON; None: not supported there."""
+        """What a device in another language needs, ready for JSON; None: not supported there."""
         return None
 
     def warnings(self) -> Iterator[tuple[str, str, str, str]]:
@@ -104,6 +105,11 @@ class Mechanism(ABC):
     def alternative(self) -> Mechanism | None:
         """Another mechanism for the same question, to compare with."""
         return None
+
+    @property
+    def for_remembered(self) -> Mechanism:
+        """The mechanism for the same question where answers are remembered."""
+        return self
 
     # In words
 
@@ -165,6 +171,36 @@ class Mechanism(ABC):
         """What each answer bit's draw is compared with: the bit is 1 when the draw is smaller."""
 
     @property
+    def memo_draws(self) -> int:
+        """How many draws an answer takes."""
+        return self.bits
+
+    @property
+    def base_draws(self) -> int:
+        """How many draws it takes besides, which are the same for every class."""
+        return 0
+
+    @property
+    def ones(self) -> int | None:
+        """How many bits of every answer are 1; None where any number may be."""
+        return None
+
+    def answer(
+        self, memo_class: int, cohort: int, memo: Sequence[int], base: Sequence[int]
+    ) -> Sequence[bool]:
+        """The answer bits before flips, from the draws of the class and those that all classes share."""
+        limits = self.thresholds(memo_class, cohort)
+        return [draw < limit for draw, limit in zip(memo, limits, strict=True)]
+
+    def chances(self, memo_class: int, cohort: int) -> tuple[Fraction, ...]:
+        """P(1) of each answer bit before flips, from the integers."""
+        return tuple(Fraction(limit, SCALE) for limit in self.thresholds(memo_class, cohort))
+
+    def cuts(self, memo_class: int, cohort: int) -> tuple[int, ...]:
+        """The draws from which on an answer of this class may be another one."""
+        return self.thresholds(memo_class, cohort)
+
+    @property
     def thresholds_vary(self) -> bool:
         """Whether the thresholds of a class depend on the cohort."""
         return False
@@ -182,7 +218,8 @@ class Mechanism(ABC):
         """
         How many remembered bits can differ in law between two devices of one pattern of `width`, at most.
 
-        Each differs by a factor of e^h at most, with h the exponent of `response`.
+        Each differs by a factor of e^h at most, with h the exponent of `response`. Where bits are drawn together,
+        an answer counts as one.
         """
         return self.bits * width
 
@@ -248,6 +285,12 @@ class Mechanism(ABC):
         """
         contrast = float(flip.channel(self.response).contrast)
         return (contrast**-2 - 1) / 4 + 0 * truth, truth * (1 - truth)
+
+    def row_chances(self, flip: Flip) -> NDArray[np.float64]:
+        """[row, bucket]: the chance that a bit of the row is 1 from a device in the bucket."""
+        import numpy as np
+
+        return np.asarray(flip.channel(self.response).share(self.yes()))
 
     @property
     def least_share(self) -> float:

@@ -85,9 +85,12 @@ class OneBitMean(Mechanism):
 
     @property
     def exported(self) -> Mapping[str, object]:
-        """The points of the grid, and the threshold at each."""
-        points = [str(point) for point in self.grid.points]
-        return {"points": points, "thresholds": [str(threshold) for threshold in self.cell_thresholds]}
+        """The coin, the points of the grid, and the threshold at each."""
+        return {
+            "low": str(self.response.low),
+            "points": [str(point) for point in self.grid.points],
+            "thresholds": [str(threshold) for threshold in self.cell_thresholds],
+        }
 
     def warnings(self) -> Iterator[tuple[str, str, str, str]]:
         """A fine grid is paid for with privacy and buys nothing."""

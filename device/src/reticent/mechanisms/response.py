@@ -60,7 +60,7 @@ def exponential(exponent: Fraction) -> Decimal:
     return _DIGITS.exp(quotient)
 
 
-def _exponential_below(exponent: Fraction) -> Decimal:
+def exponential_below(exponent: Fraction) -> Decimal:
     """A number that is not above e^exponent: `Context.exp` rounds to the nearest, whatever its rounding mode."""
     quotient = _FLOOR.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
     return _FLOOR.next_minus(_FLOOR.exp(quotient))
@@ -93,7 +93,7 @@ class RandomizedResponse:
         parameter = exact(epsilon, "epsilon")
         if not 0 < parameter <= 40:
             raise ParameterError("epsilon", "a number > 0 and <= 40", epsilon)
-        odds = _FLOOR.add(_exponential_below(parameter), Decimal(1))
+        odds = _FLOOR.add(exponential_below(parameter), Decimal(1))
         low = int(_CEILING.divide(Decimal(SCALE), odds).to_integral_value(rounding=ROUND_CEILING))
         if low >= SCALE - low:
             raise ParameterError("epsilon", "a number above 2^-62", epsilon)

@@ -31,7 +31,11 @@ LOSSES = tuple(field.name for field in fields(Losses))
 """The losses by the id of their claim, in the order of the columns."""
 
 _YEAR_SECONDS = 365 * 86_400
-_PARTS = {"mean": "steps", "choice": "labels"}  # what a scale is divided into, by kind of metric
+_PARTS = {
+    "mean": "steps",
+    "choice": "labels",
+    "split": "labels",
+}  # what a scale is divided into, by kind of metric
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,15 @@ from reticent.frozen import frozen
 from reticent.mechanisms import Buckets, Channel, Flip, Mechanism
 from reticent.times import FIRST_MONDAY, first_round_from, start_of
 
-MetricKind = Literal["mean", "histogram", "choice", "flag"]
+MetricKind = Literal["mean", "histogram", "choice", "flag", "split"]
 Pick = Literal["last", "first"]
 
 OTHER = "other"
 """The tag of a device whose own tag is not in the plan's closed set."""
 ABSENT = "absent"
 """The name of the bucket of devices that have no value."""
+UNUSED = "unused"
+"""The name of what the parts of a split leave of its range."""
 
 
 @frozen()
@@ -36,8 +38,9 @@ class Metric:
     One question: its name, unit, range and the mechanism that answers it.
 
     A choice is a histogram whose buckets are its labels, and one more for nothing chosen. A flag is a mean of
-    zeros and ones. Everything that a remembered answer depends on is inside `mechanism`, `joint_limit`,
-    `labels` and `pick`; `flip` is drawn again each round.
+    zeros and ones. A split is answered as a choice: the part that was in front at a moment that the device's secret
+    picks. Everything that a remembered answer depends on is inside `mechanism`, `joint_limit`, `labels`, `pick`,
+    `parts` and `max_total`; `flip` is drawn again each round.
 
     >>> from reticent.mechanisms import Buckets, HadamardBit
     >>> Metric("command", HadamardBit(1, Buckets(range(3), absent=True)), labels=("build", "test")).bucket_labels
@@ -53,18 +56,24 @@ class Metric:
     labels: tuple[str, ...] = ()  #: What a choice is made from: label i is the value i
     pick: Pick = "last"  #: Which of several choices in a round counts
     is_flag: bool = False  #: Whether it is asked if something happened at all: the share of devices with a 1
+    parts: tuple[str, ...] = ()  #: What a split has an amount of each: that of part i answers as the value i
+    max_total: int | Fraction = 0  #: What the amounts of a split add up to at most
 
     def __post_init__(self) -> None:
-        if self.labels and self.mechanism.buckets != Buckets(range(len(self.labels) + 1), absent=True):
-            raise ParameterError("labels", "a bucket for each, and one for nothing chosen", self.labels)
+        names = self.labels or self.parts
+        if names and self.mechanism.buckets != Buckets(range(len(names) + 1), absent=True):
+            expected = "a bucket for each, and one for " + ("the rest" if self.parts else "nothing chosen")
+            raise ParameterError("labels", expected, names)
+        if (self.max_total > 0) != bool(self.parts) or (self.parts and self.labels):
+            raise ParameterError("max_total", "a number > 0 for a split, and 0 for others", self.max_total)
         if self.is_flag and (self.mechanism.grid is None or self.mechanism.points != (0, 1)):
             raise ParameterError("is_flag", "a mean of values from 0 to 1", self.mechanism.title)
 
     @property
     def kind(self) -> MetricKind:
-        """What is asked: "mean", "histogram", "choice" or "flag"."""
-        if self.labels:
-            return "choice"
+        """What is asked: "mean", "histogram", "choice", "flag" or "split"."""
+        if self.labels or self.parts:
+            return "choice" if self.labels else "split"
         return "flag" if self.is_flag else self.mechanism.kind
 
     @property
@@ -75,8 +84,20 @@ class Metric:
     @property
     def bucket_labels(self) -> tuple[str, ...]:
         """The label of each bucket, in order; empty for a bucket between two numbers, and for a mean."""
+        if self.parts:
+            return (*self.parts, UNUSED)
         last = (ABSENT,) if self.absent else ()
         return (*(self.labels or ("",) * (self.mechanism.intervals - len(last))), *last)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether every bucket has a name of its own."""
+        return bool(self.labels or self.parts)
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """The names that programs record it by: its own, or METRIC/PART for each part of a split."""
+        return tuple(f"{self.name}/{part}" for part in self.parts) or (self.name,)
 
     @property
     def bits(self) -> int:
@@ -86,10 +107,19 @@ class Metric:
     @property
     def max_value(self) -> int | Fraction:
         """The top of the range, or the last label; devices clamp larger numbers to it."""
+        if self.parts:
+            return self.max_total
         return len(self.labels) - 1 if self.labels else self.mechanism.max_value
+
+    @property
+    def top(self) -> float:
+        """The largest estimate there can be: of an amount the top of its range, of a share 1."""
+        return float(self.max_total) if self.parts else self.mechanism.top
 
     def range_in_words(self, top: str) -> str:
         """The possible answers, for people; `top` is the top of the range with its unit."""
+        if self.parts:
+            return f"0 to {top}, split into {', '.join(self.parts)}"
         if self.labels:
             return ", ".join(self.labels)
         if self.is_flag:
@@ -106,11 +136,13 @@ class Metric:
 
         A joint limit is in it: values are scaled to it before they are rounded, so another limit moves a value
         that has not changed to another remembered answer. So are the labels of a choice and which one counts,
-        and whether there is a bucket for no value.
+        the parts of a split and their limit, and whether there is a bucket for no value.
         """
         parameters = self.mechanism.parameters
         if self.labels:
             parameters = [parameters, "choice", list(self.labels), self.pick]
+        elif self.parts:
+            parameters = [parameters, "split", list(self.parts), str(self.max_total)]
         elif self.absent:
             parameters = [parameters, ABSENT]
         if self.joint_limit is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from reticent.errors import ParameterError, PlanError, Problem
 from reticent.mechanisms import COHORTS, MECHANISMS, Buckets, Flip, Grid, Mechanism, exact, whole_if_possible
-from reticent.plan.metric import ABSENT, OTHER, Answers, Group, Metric, Segment
+from reticent.plan.metric import ABSENT, OTHER, UNUSED, Answers, Group, Metric, Segment
 
 MAX_TEXT = 1 << 20
 MAX_METRICS = 1000
@@ -60,7 +60,8 @@ def fields_of(content: Mapping[str, object]) -> dict[str, Any]:
     fields = _head(root.table("plan"))
     fields["min_reports"] = least
     tables = root.table("metrics").tables()
-    metrics = [_metric(fields["name"], key, table) for key, table in tables]
+    sampled = root.table("answers").get("kind") == "sampled"
+    metrics = [_metric(fields["name"], key, table, sampled) for key, table in tables]
     if not metrics:
         root.problem("metrics", "missing", "expected at least one [metrics.NAME] table.")
     if len(metrics) > MAX_METRICS:
@@ -105,11 +106,17 @@ def _segments(table: TomlTable) -> tuple[Segment, ...]:
     return segments
 
 
-_KINDS = {"mean": "mean", "histogram": "histogram", "choice": "histogram", "flag": "mean"}
+_KINDS = {
+    "mean": "mean",
+    "histogram": "histogram",
+    "choice": "histogram",
+    "flag": "mean",
+    "split": "histogram",
+}
 """Each kind of a metric, and the kind of mechanism that answers it."""
 
 
-def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
+def _metric(plan: str, name: str, table: TomlTable, sampled: bool) -> Metric | None:
     _check_name(table, name)
     table.require("kind", " or ".join(f'"{kind}"' for kind in _KINDS))
     kind = table.choice("kind", list(_KINDS))
@@ -134,15 +141,21 @@ def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
         return None
     labels: tuple[str, ...] = ()
     pick: str | None = "last"
+    total: Fraction | None = Fraction(0)
+    if kind == "split":
+        labels = table.names("labels", "labels", 2, UNUSED, "what they leave of the range")
+        table.require("max_value", "a number > 0")
+        total = table.number("max_value", "a number from 1e-9 to 1e15", MIN_NUMBER, MAX_NUMBER)
     if kind == "choice":
         labels = table.names("labels", "labels", 2, ABSENT, "devices that chose nothing")
         pick = table.choice("pick", ["last", "first"], "last")
     scale: Grid | Buckets | None = None
     with table.noting():
         scale = Buckets(range(len(labels) + 1), absent=True) if labels else _scale(table, kind)
-    mechanism = _mechanism(table, _KINDS[kind], epsilon, scale, f"{plan}/{name}")
+    asked = _asked_mechanism(table, _KINDS[kind], scale, sampled)
+    mechanism = _mechanism(table, asked, epsilon, scale, f"{plan}/{name}") if asked else None
     table.finish()
-    if mechanism is None or pick is None:
+    if mechanism is None or pick is None or total is None:
         return None
     return Metric(
         name,
@@ -150,31 +163,53 @@ def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
         Flip(gamma or 0),
         unit,
         description,
-        None,
-        labels,
-        "first" if pick == "first" else "last",
-        kind == "flag",
+        labels=() if total else labels,
+        pick="first" if pick == "first" else "last",
+        is_flag=kind == "flag",
+        parts=labels if total else (),
+        max_total=whole_if_possible(total),
     )
 
 
-def _mechanism(
-    table: TomlTable, kind: str, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
-) -> Mechanism | None:
-    """The mechanism that a metric names, or the only one of its kind; None after a problem was noted."""
+def _asked_mechanism(
+    table: TomlTable, kind: str, scale: Grid | Buckets | None, sampled: bool
+) -> type[Mechanism] | None:
+    """
+    The mechanism that a metric names, or the best there is; None after a problem was noted.
+
+    The best has the least variance, for shares of buckets that few devices are in.
+    """
     known = {mechanism.name: mechanism for mechanism in MECHANISMS.values() if mechanism.kind == kind}
-    asked: str | None = next(iter(known))
-    if len(known) > 1:  # otherwise its name may be left out
-        table.require("mechanism", " or ".join(f'"{name}"' for name in known))
-        asked = table.choice("mechanism", list(known))
-    if asked is None:
+    best = next(iter(known))
+    if isinstance(scale, Buckets):
+        best = "subset" if sampled else "hadamard-bit" if len(scale) < COHORTS else "d-bit-flip"
+    name = table.choice("mechanism", list(known), best) if len(known) > 1 else best
+    if name is None:
+        return None
+    asked = known[name]
+    if asked.sampled_only and not sampled:
+        for key in asked.keys:
+            table.get(key)
+        hint = f'set kind = "sampled" in [answers], or take mechanism = "{best}"'
+        table.problem("mechanism", "conflict", f"{name} is for sampled answers.", hint)
         return None
     for other in known.values():
         for key in other.keys:
-            if key in table and key not in known[asked].keys:
+            if key in table and key not in asked.keys:
                 table.get(key)
-                table.problem(key, "conflict", f"belongs to {other.name}, not to {asked}.", "remove it")
+                table.problem(key, "conflict", f"belongs to {other.name}, not to {name}.", "remove it")
+    return asked
+
+
+def _mechanism(
+    table: TomlTable,
+    asked: type[Mechanism],
+    epsilon: Fraction | None,
+    scale: Grid | Buckets | None,
+    label: str,
+) -> Mechanism | None:
     with table.noting():
-        return known[asked].from_table(table, epsilon, scale, label)
+        return asked.from_table(table, epsilon, scale, label)
     return None
 
 
@@ -185,7 +220,7 @@ def _check_name(table: TomlTable, name: str, key: str = "") -> None:
 
 def _scale(table: TomlTable, kind: str) -> Grid | Buckets | None:
     """What values are rounded to, or sorted into; None after a problem was noted, and for a choice."""
-    if kind == "choice":
+    if kind in ("choice", "split"):
         return None
     if kind == "flag":
         return Grid.even(1)

@@ -57,6 +57,10 @@ class Plan:
             raise ParameterError(
                 "flip", "0, since answers are sampled", "a flip", "fresh draws need no flips"
             )
+        for metric in self.metrics:
+            if metric.mechanism.sampled_only and not self.answers.sampled:
+                hint = "remembered, it would lose epsilon for every bucket that a device visits"
+                raise ParameterError("mechanism", "sampled answers for it", metric.mechanism.title, hint)
         if self.answers.metrics is not None and self.answers.metrics > len(self.metrics):
             raise ParameterError("answers.metrics", f"at most {len(self.metrics)}", self.answers.metrics)
         ranges = {metric.name: metric.max_value for metric in self.metrics}
@@ -102,9 +106,20 @@ class Plan:
         return {metric.name: metric for metric in self.metrics}
 
     @cached_property
+    def recorded(self) -> Mapping[str, Metric]:
+        """The metrics by the names that programs record them by (`Metric.recorded`), in plan order."""
+        return {name: metric for metric in self.metrics for name in metric.recorded}
+
+    @cached_property
     def max_values(self) -> Mapping[str, int | Fraction]:
-        """The top of each metric's range, by name and in plan order."""
-        return {metric.name: metric.max_value for metric in self.metrics}
+        """The top of the range of each name that programs record, in plan order."""
+        return {name: metric.max_value for name, metric in self.recorded.items()}
+
+    @cached_property
+    def limits(self) -> tuple[tuple[tuple[str, ...], int | Fraction], ...]:
+        """Recorded names whose values add up to a limit at most: those of each group, and of each split."""
+        splits = [(metric.recorded, metric.max_total) for metric in self.metrics if metric.parts]
+        return (*((group.metrics, group.max_total) for group in self.groups), *splits)
 
     @cached_property
     def bits(self) -> int:
@@ -120,6 +135,17 @@ class Plan:
     def uses_cohort(self) -> bool:
         """Whether reports carry a cohort."""
         return any(metric.mechanism.uses_cohort for metric in self.metrics)
+
+    @cached_property
+    def fixed_ones(self) -> tuple[tuple[int, int], ...]:
+        """The answers that always have the same number of ones: their places in a report's bits, and how many."""
+        fixed = []
+        left = 8 * self.report_bytes
+        for metric in self.metrics:
+            left -= metric.bits
+            if metric.mechanism.ones is not None:
+                fixed.append((((1 << metric.bits) - 1) << left, metric.mechanism.ones))
+        return tuple(fixed)
 
     @property
     def asked(self) -> int:

@@ -68,6 +68,8 @@ def loss_of_constant_device(mechanism: Mechanism, flip: Flip, rounds: int) -> fl
     """
     if rounds < 1:
         raise ParameterError("rounds", "a whole number >= 1", rounds)
+    if mechanism.sampled_only and flip.probability:
+        raise ParameterError("flip", "0, since answers are sampled", flip.probability)
     epsilon = mechanism.response.epsilon
     bits = mechanism.changed_bits(1)
     return min(upward(bits * epsilon), upward(bits * bit_loss(epsilon, flip.probability, rounds)))

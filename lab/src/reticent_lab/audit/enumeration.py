@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import combinations, pairwise, product
 from math import prod
 
-from reticent.mechanisms import SCALE, Mechanism
+from reticent.mechanisms import SCALE, Mechanism, SubsetSelection
 from reticent.plan import Group, Metric, Plan
 from reticent.plan.card import privacy_card
 from reticent.privacy import loss_by_width, loss_of_constant_device
@@ -49,13 +49,17 @@ def check_structure(plan: Plan) -> list[AuditCheck]:
     - no threshold is below ⌈2⁶⁴/(e^h + 1)⌉ or above its mirror image, h the exponent of one bit (90 digits);
     - a mean's thresholds never fall from one cell to the next, and the two ends mirror each other;
     - γ·2⁶⁴ is rounded up, and stays below one half;
-    - every cohort is asked as much as every other.
+    - every cohort is asked as much as every other;
+    - for subset selection instead, that its weights are within their privacy bound.
     """
     checks: list[AuditCheck] = []
     for metric in plan.metrics:
         mechanism = metric.mechanism
         flip = metric.flip
         name = metric.name
+        if isinstance(mechanism, SubsetSelection):
+            checks.append(_check_weights(name, mechanism))
+            continue
         low = least_threshold(mechanism.response.epsilon)
         used = {one for rows in row_sets(mechanism) for row in rows for one in row}
         private = low <= min(used) and max(used) <= SCALE - low
@@ -77,6 +81,17 @@ def check_structure(plan: Plan) -> list[AuditCheck]:
             kinds = len(row_sets(mechanism))
             checks.append(AuditCheck(name, "every cohort is asked equally", kinds == 1, f"{kinds} kind(s)"))
     return checks
+
+
+def _check_weights(name: str, mechanism: SubsetSelection) -> AuditCheck:
+    """No outer weight is below 2⁶⁴/(ω e^ε + k - ω), and the inner ones fit beside them: so a ≤ e^ε b."""
+    epsilon = mechanism.epsilon
+    odds = _DIGITS.exp(_DIGITS.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator)))
+    outer = mechanism.bits - mechanism.size
+    whole = mechanism.outside * (mechanism.size * Fraction(odds) + outer)
+    private = whole >= SCALE and 0 <= mechanism.rest < mechanism.size
+    detail = f"{mechanism.size} of {mechanism.inside} and {outer} of {mechanism.outside}"
+    return AuditCheck(name, "both weights are within their privacy bound", private, detail)
 
 
 def least_threshold(exponent: Fraction) -> int:

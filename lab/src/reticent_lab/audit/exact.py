@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
+from itertools import combinations, islice, pairwise, product
 from math import prod
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from reticent.mechanisms import COHORTS, SCALE, Mechanism
+from reticent.mechanisms import COHORTS, SCALE, Mechanism, SubsetSelection
 from reticent.privacy import upward
 
 _DIGITS = Context(prec=100, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -123,6 +123,8 @@ def seen(one: int, turned: int, ones: int, zeros: int) -> int:
 
 def loss_of_constant(mechanism: Mechanism, turned: int, rounds: int) -> Ratio:
     """The largest ratio between two classes, each held through all rounds; `turned` 0 leaves flips out."""
+    if isinstance(mechanism, SubsetSelection):
+        return loss_of_sets(mechanism)
     worst = EVEN
     for rows in row_sets(mechanism):
         if mechanism.bits == 1:
@@ -134,6 +136,34 @@ def loss_of_constant(mechanism: Mechanism, turned: int, rounds: int) -> Ratio:
         for here, there in product(set(rows), repeat=2):
             worst = max(worst, _row_ratio(here, there, turned, rounds))
     return worst
+
+
+MOST_ANSWERS = 20_000  # Most answers of subset selection that are enumerated, but for one base set
+
+
+@lru_cache(maxsize=64)
+def loss_of_sets(mechanism: SubsetSelection) -> Ratio:
+    """The largest ratio of one set between two buckets, each base set by itself; of many base sets, some."""
+    count = mechanism.bits
+    most = max(1, MOST_ANSWERS // count**2)
+    step = max(1, math.comb(count, mechanism.size) // most)
+    worst = EVEN
+    for members in islice(combinations(range(count), mechanism.size), 0, None, step):
+        base = [place not in members for place in range(count)]
+        laws = [_law_of_set(mechanism, bucket, base) for bucket in range(count)]
+        for answered in set().union(*laws):
+            chances = [law.get(answered, 0) for law in laws]
+            worst = max(worst, Ratio(max(chances), min(chances)))
+    return worst
+
+
+def _law_of_set(mechanism: SubsetSelection, bucket: int, base: Sequence[int]) -> dict[tuple[bool, ...], int]:
+    """Of 2⁶⁴ draws, how many give each answer."""
+    law: dict[tuple[bool, ...], int] = {}
+    for start, end in pairwise(sorted({0, *mechanism.cuts(bucket), SCALE})):
+        answered = mechanism.answer(bucket, 0, [start], base)
+        law[answered] = law.get(answered, 0) + end - start
+    return law
 
 
 def _row_ratio(here: Row, there: Row, turned: int, rounds: int) -> Ratio:

@@ -97,11 +97,12 @@ class LifeBuilder:
                 for _ in range(self.source.choice((1, 1, 2))):
                     self.add(0.3, "choose", metric=metric.name, label=self.source.choice(labels))
                 continue
-            self.add(0.3, "set", metric=metric.name, value=self.amount(metric, pattern))
-            if pattern == "some" and self.source.random() < 0.2:
-                self.add(0.31, "set", metric=metric.name, value=self.amount(metric, pattern))
-            if pattern == "some" and self.source.random() < 0.4:
-                self.add(0.31, "add", metric=metric.name, amount=self.amount(metric, pattern))
+            for name in metric.recorded:
+                self.add(0.3, "set", metric=name, value=self.amount(metric, pattern))
+                if pattern == "some" and self.source.random() < 0.2:
+                    self.add(0.31, "set", metric=name, value=self.amount(metric, pattern))
+                if pattern == "some" and self.source.random() < 0.4:
+                    self.add(0.31, "add", metric=name, amount=self.amount(metric, pattern))
 
     def amount(self, metric: Metric, pattern: str) -> object:
         """An amount that a metric is given."""

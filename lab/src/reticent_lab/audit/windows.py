@@ -15,8 +15,8 @@ from functools import lru_cache
 from itertools import pairwise, product
 
 from reticent.device import SecretDraws, answer, in_range
-from reticent.mechanisms import COHORTS, SCALE, Mechanism
-from reticent.plan import Answers, Plan
+from reticent.mechanisms import COHORTS, SCALE, Buckets, Mechanism, SubsetSelection
+from reticent.plan import Answers, Metric, Plan
 from reticent.plan.card import privacy_card
 from reticent.privacy import compose
 from reticent.reports import to_json
@@ -51,12 +51,21 @@ def resolved(mechanism: Mechanism, aim: Value | str, cohort: int | None) -> Valu
 
 
 def as_recorded(plan: Plan, values: Mapping[str, Value | None]) -> Values:
-    """Values as a program records them: a choice by its label, and nothing where there is no value."""
-    return {
-        name: plan.by_name[name].labels[int(value)] if plan.by_name[name].labels else value
-        for name, value in values.items()
-        if value is not None
-    }
+    """
+    Values as a program records them: a choice by its label, and nothing where there is no value.
+
+    That of a split is the place of the part that has the whole range.
+    """
+    recorded: dict[str, int | Fraction | str] = {}
+    for name, value in values.items():
+        metric = plan.by_name[name]
+        if value is None:
+            continue
+        if metric.parts:
+            recorded[metric.recorded[int(value)]] = metric.max_total
+        else:
+            recorded[name] = metric.labels[int(value)] if metric.labels else value
+    return recorded
 
 
 def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[AuditCheck]]:
@@ -78,7 +87,7 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[A
         results.append(enumerated(metric.name, ONE_WINDOW, metric.mechanism.epsilon, window, pairs))
         if metric.name not in grouped:
             parts.append([Decimal(0), window.logarithm])
-        few = (metric, plan.metrics[place - 1]) if plan.asked_bytes else (metric,)
+        few = tuple(map(_small, (metric, plan.metrics[place - 1]) if plan.asked_bytes else (metric,)))
         copy = replace(plan, version=1, metrics=few, groups=(), segments=(), expires=None)
         worst, count, independent = _two_windows(copy)
         claim = compose([card.metrics[metric.name].round] * 2)
@@ -112,6 +121,16 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[A
     return results, checks
 
 
+def _small(metric: Metric) -> Metric:
+    """A metric as it is, or subset selection at its epsilon with three buckets, of which all answers can be tried."""
+    if not isinstance(metric.mechanism, SubsetSelection):
+        return metric
+    if metric.parts:
+        mechanism = SubsetSelection(metric.mechanism.epsilon, Buckets(range(3), absent=True))
+        return Metric(metric.name, mechanism, parts=metric.parts[:2], max_total=metric.max_total)
+    return Metric(metric.name, SubsetSelection(metric.mechanism.epsilon, Buckets(range(4))))
+
+
 @lru_cache(maxsize=256)
 def _two_windows(plan: Plan) -> tuple[Ratio, int, bool]:
     """The worst ratio of the first metric, over how many histories, and whether the two windows are independent."""
@@ -133,8 +152,11 @@ def window_grid(plan: Plan, *, middle: bool) -> list[History]:
     first, *others = plan.metrics
     held = {metric.name: resolved(metric.mechanism, "first", None) for metric in others}
     values = [resolved(first.mechanism, aim, None) for aim in ("first", "second")]
-    values += [Fraction(first.max_value) / 2] if middle else []
+    half = Fraction(first.max_value) / 2
+    values += [half] if middle and not first.parts else []
     moments = [as_recorded(plan, held | {first.name: value}) for value in values]
+    if middle and first.parts:
+        moments.append({**as_recorded(plan, held), first.recorded[0]: half})
     return list(product(moments, repeat=2 * plan.answers.window))
 
 
@@ -284,7 +306,17 @@ def _outputs_of(
     for metric in plan.metrics:
         mechanism = metric.mechanism
         known[metric.name, "metrics"] = ranks  # every set of metrics can be asked; equal draws go by name
-        values = {moment[metric.name] for moment in moments}
+        values = {moment[name] for moment in moments for name in metric.recorded}
+        if metric.parts:
+            sums = {
+                sum((moment[name] or 0 for name in metric.recorded[: place + 1]), Fraction(0))
+                for moment in moments
+                for place in range(len(metric.parts))
+            }
+            known[metric.name, "moment"] = _parts(
+                {-(-SCALE * used // Fraction(metric.max_total)) for used in sums}
+            )
+            values = {*range(len(metric.parts)), None}
         known[metric.name, "alpha"] = _parts(
             {
                 -(-SCALE * (high - value) // (high - low))
@@ -297,8 +329,12 @@ def _outputs_of(
             (mechanism.memo_class(value, alpha, cohort), cohort)
             for value, alpha, cohort in product(values, (0, SCALE - 1), cohorts)
         }
-        cuts = {cut for pair in classes for cut in mechanism.thresholds(*pair)}
-        known[metric.name, "memo"] = _parts(cuts, min(mechanism.bits, 2))
+        cuts = {cut for pair in classes for cut in mechanism.cuts(*pair)}
+        known[metric.name, "memo"] = _parts(cuts, min(mechanism.memo_draws, 2))
+        known[metric.name, "base"] = [
+            (1, b"".join(place.to_bytes(8, "big") for place in order))
+            for order in (range(8), range(8, 0, -1))
+        ]
 
     def outputs(fields: list[bytes]) -> Outputs:
         name = fields[0].decode()

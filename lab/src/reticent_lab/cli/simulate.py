@@ -82,7 +82,8 @@ def simulate(
     Run PLAN on values of your own and show the result: each metric's truth beside its estimate, how often the
     intervals hold, and the privacy loss of the people in the data.
 
-    One day of a file is one round, whatever the plan's rounds are. Reports are counted without simulating each
+    One day of a file is one round; where days are dates and rounds are longer, the days of a round are added up.
+    Reports are counted without simulating each
     device, by the exact law of the SDK's answers: any number of devices takes the same time. A file has the
     columns individual, day, value; or one row per individual and a column per day; or one column of values.
 
@@ -135,16 +136,18 @@ def _sources(plan: Plan, files: tuple[str, ...], names: tuple[str, ...]) -> dict
     by_name = _by_metric(plan, "--population", names)
     _check_sources(plan, by_file, by_name)
     per_day = max(1, DAY // plan.round_seconds)
+    days = max(1, plan.round_seconds // DAY)
     recordings: dict[str, Recorded] = {}
     sources: dict[str, Population] = {}
-    for metric in plan.metrics:
-        own = metric.name if metric.name in by_file or metric.name in by_name else None
+    for name, metric in plan.recorded.items():
+        own = name if name in by_file or name in by_name else None
         if own in by_file:
             file = by_file[own]
-            recordings[file] = recordings.get(file) or recorded_values(file)
-            sources[metric.name] = recordings[file]
+            recordings[file] = recordings.get(file) or recorded_values(file).in_rounds(days)
+            sources[name] = recordings[file]
         else:  # of a choice: its labels
-            sources[metric.name] = population(by_name[own], metric.mechanism.max_value, per_day)
+            top = metric.max_value if metric.parts else metric.mechanism.max_value
+            sources[name] = population(by_name[own], top, per_day)
     return sources
 
 
@@ -154,10 +157,10 @@ def _check_sources(plan: Plan, by_file: dict[str | None, str], by_name: dict[str
         raise click.UsageError(
             "Give either --values FILE, or --population NAME, for the metrics without their own."
         )
-    both = [name for name in plan.by_name if name in by_file and name in by_name]
+    both = [name for name in plan.recorded if name in by_file and name in by_name]
     if both:
         raise click.UsageError(f"{both[0]}: give either --values or --population, not both.")
-    missing = [name for name in plan.by_name if not {name, None} & {*by_file, *by_name}]
+    missing = [name for name in plan.recorded if not {name, None} & {*by_file, *by_name}]
     if missing:
         raise click.UsageError(
             f"No values for {', '.join(missing)}: add --values {missing[0]}=FILE or --population {missing[0]}=NAME."
@@ -169,11 +172,11 @@ def _by_metric(plan: Plan, option: str, given: tuple[str, ...]) -> dict[str | No
     named: dict[str | None, str] = {}
     for text in given:
         metric, equals, source = text.partition("=")
-        key = metric if equals and metric in plan.by_name else None
+        key = metric if equals and metric in plan.recorded else None
         if key is None:
             if equals and not Path(text).exists():
                 raise click.UsageError(
-                    f"{option} {text}: no metric {metric}; there are {', '.join(plan.by_name)}."
+                    f"{option} {text}: no metric {metric}; there are {', '.join(plan.recorded)}."
                 )
             source = text
         if key in named:
@@ -227,7 +230,8 @@ def _show(simulation: Simulation, out: Path | None) -> None:
                 " how many of all devices are lonely."
             )
     for name, kept in simulation.kept.items():
-        if kept < 0.9995:
+        # A choice, a flag and a histogram have no total: what is above their range is in the last bucket.
+        if kept < 0.9995 and simulation.plan.by_name[name].kind == "mean":
             screen.print(
                 f"{name}: {1 - kept:.1%} of the total is above its range or a joint limit, and is clipped."
             )

@@ -1,54 +1,46 @@
 """
-From a goal to a plan: which mechanism, epsilon and way of answering are precise enough, and what they cost a
-device.
+From a question to a plan.
 
-    Goal       range, fleet, wanted half-width, the promise to devices and the loss that is allowed
-    choose     Goal -> Choice: the Design that meets it at the least loss, or the nearest
-    weigh      a goal and recorded values -> a Range each; `best` of them
-    both_ways  the design with remembered and with sampled answers
-    ways_out   what to change in a goal that cannot be met
+    Figure     a metric: what is asked, and the half-width that is wanted
+    Question   figures, a fleet, and the promise to devices
+    ValueSpread     values from a file or a sealed histogram
+    answer     Question -> Suggestion: the best plan, why, two others, and what to give up
+    plan_text  Suggestion -> plan.toml
+
+`search` says which plans there are, and finds the best of them.
 """
 
-from reticent_lab.design.alternatives import (
-    Neighbour,
-    Way,
-    WayOut,
-    both_ways,
-    neighbours,
-    reason,
-    spent,
-    ways_out,
+from reticent_lab.design.answer import (
+    Suggestion,
+    accuracy,
+    answer,
+    check_command,
+    described,
+    losses,
+    plan_text,
+    reasons,
 )
-from reticent_lab.design.choice import Candidate, Choice, Design, candidates, choose
-from reticent_lab.design.goal import MOST_BUCKETS, MOST_EPSILON, Goal
-from reticent_lab.design.picture import curves, draw
-from reticent_lab.design.ranges import Range, best, edges_of, weigh
-from reticent_lab.design.section import check_command, plan_text, section
+from reticent_lab.design.question import LENGTHS, Figure, Question
+from reticent_lab.design.search import WINDOWS, PlannedMetric, PlanShape, Proposal, proposals
+from reticent_lab.design.spread import ValueSpread, round_numbers
 
 __all__ = [
-    "MOST_BUCKETS",
-    "MOST_EPSILON",
-    "Candidate",
-    "Choice",
-    "Design",
-    "Goal",
-    "Neighbour",
-    "Range",
-    "Way",
-    "WayOut",
-    "best",
-    "both_ways",
-    "candidates",
+    "LENGTHS",
+    "WINDOWS",
+    "Figure",
+    "PlanShape",
+    "PlannedMetric",
+    "Proposal",
+    "Question",
+    "Suggestion",
+    "ValueSpread",
+    "accuracy",
+    "answer",
     "check_command",
-    "choose",
-    "curves",
-    "draw",
-    "edges_of",
-    "neighbours",
+    "described",
+    "losses",
     "plan_text",
-    "reason",
-    "section",
-    "spent",
-    "ways_out",
-    "weigh",
+    "proposals",
+    "reasons",
+    "round_numbers",
 ]

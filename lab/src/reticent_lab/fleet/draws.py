@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.device.prf import chosen, encode
+from reticent.device.prf import FixedPurpose, chosen, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,6 +81,10 @@ class Places:
     def memo(self, metric: Metric, memo_class: int, bit: int) -> int:
         """Where the draw of one bit of a remembered answer is."""
         return self._words(metric.name.encode(), metric.digest, b"memo", memo_class, bit)[0]
+
+    def fixed(self, metric: Metric, purpose: FixedPurpose, number: int) -> int:
+        """Where one of the draws for a purpose is that neither a value nor a class enters."""
+        return self._words(metric.name.encode(), metric.digest, purpose.encode(), 0, number)[0]
 
     def flip(self, metric: Metric, round_number: int, bit: int) -> int:
         """Where the draw of one bit's flip in a round is."""
@@ -148,8 +152,13 @@ class HashDraws:
         return self._at(self._places.alpha(metric))
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
-        """One draw per answer bit of the remembered answer of a class."""
-        return [self._at(self._places.memo(metric, memo_class, bit)) for bit in range(metric.bits)]
+        """The draws of the remembered answer of a class."""
+        draws = range(metric.mechanism.memo_draws)
+        return [self._at(self._places.memo(metric, memo_class, bit)) for bit in draws]
+
+    def fixed(self, metric: Metric, purpose: FixedPurpose, count: int) -> Sequence[int]:
+        """The draws of a metric for a purpose that neither its value nor the class of an answer enters."""
+        return [self._at(self._places.fixed(metric, purpose, number)) for number in range(count)]
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         """One draw per answer bit, fresh in each round."""

@@ -13,11 +13,23 @@ from numpy.typing import NDArray
 
 from reticent.device import SecretDraws, answer
 from reticent.errors import ParameterError
+from reticent.mechanisms import SubsetSelection
 from reticent.plan import Metric, Plan, Window
 from reticent.reports import MAX_ROUND, Report, from_packed, record_width, to_packed
 from reticent_collector.counts import Counts, Slice, count_arrays
 from reticent_lab.fleet.draws import FleetDraws, Places, blocks, each_block
-from reticent_lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Part, Ratios, Whole, high_word
+from reticent_lab.fleet.memo import (
+    BucketClasses,
+    Cells,
+    Limit,
+    Memo,
+    Part,
+    PartClasses,
+    Ratios,
+    Subsets,
+    Whole,
+    high_word,
+)
 
 _BLOCK = 1 << 15  # Devices at a time: their words fit the second-level cache
 _REPORTS = 1 << 14
@@ -75,17 +87,25 @@ class _Chance:
         self.draws = FleetDraws(Places(seed, plan.name, window.start if window else None), devices, first)
         self.cohorts = np.zeros(devices, dtype=np.uint8)
         self.classes: dict[str, Cells | BucketClasses] = {}
+        self.parts: dict[str, PartClasses] = {}
         if plan.uses_cohort:
             for part in blocks(devices):
                 self.cohorts[part] = self.draws.words(self.draws.places.cohort(), part) >> np.uint64(56)
         for metric in plan.metrics:
+            if metric.parts:
+                self.parts[metric.name] = PartClasses(
+                    metric, self.draws, self.cohorts, sampled=window is not None
+                )
+                continue
             by_grid = metric.mechanism.grid is not None
             of_metric = Cells(metric, self.draws) if by_grid else BucketClasses(metric, self.cohorts)
             self.classes[metric.name] = of_metric
-        self.memos = {
-            metric.name: Memo(metric, self.draws, self.cohorts, keep=window is None)
-            for metric in plan.metrics
-        }
+        self.memos: dict[str, Memo | Subsets] = {}
+        for metric in plan.metrics:
+            if isinstance(metric.mechanism, SubsetSelection):
+                self.memos[metric.name] = Subsets(metric, self.draws, metric.mechanism)
+            else:
+                self.memos[metric.name] = Memo(metric, self.draws, self.cohorts, keep=window is None)
 
     def picked(self, window: Window) -> NDArray[Any]:
         """The round of the window that each device picks, counted from the window's first: drawn once, and kept."""
@@ -310,6 +330,9 @@ class VectorisedFleet:
                 ratios |= limit.scaled(of_block)
         result = []
         for metric in metrics:
+            if metric.parts:
+                result.append(answering.chance.parts[metric.name].of(of_block, part))
+                continue
             of_metric = answering.chance.classes[metric.name]
             classes = of_metric.of(of_block[metric.name], part)
             if metric.name in ratios:
@@ -338,10 +361,12 @@ class VectorisedFleet:
         if not 0 <= round_number < MAX_ROUND:
             raise ParameterError("round", "a whole number from 0 to below 2^53", round_number)
         for name in values:
-            self._metric(name)
+            if name not in self.plan.recorded:
+                raise ParameterError("metric", f"one of {', '.join(self.plan.recorded)}", repr(name))
         columns = {}
-        for name, metric in self.plan.by_name.items():
-            column = np.asarray(values.get(name, np.broadcast_to(np.int32(-metric.absent), self.devices)))
+        for name, metric in self.plan.recorded.items():
+            nothing = np.int32(-(metric.absent and not metric.parts))
+            column = np.asarray(values.get(name, np.broadcast_to(nothing, self.devices)))
             if column.dtype.kind == "b":
                 column = column.astype(np.uint8)
             if column.dtype.kind not in "iu" or column.shape != (self.devices,):

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent.device.answers import DARTS
 from reticent.errors import ParameterError
-from reticent.mechanisms import COHORTS
+from reticent.mechanisms import COHORTS, SCALE, SubsetSelection
 from reticent.plan import Group, Metric, Plan
 from reticent_lab.fleet.draws import FleetDraws, Words, blocks, each_block
 
@@ -215,6 +216,52 @@ class BucketClasses(_Scale):
         return np.asarray(self._mechanism.bucket_class(buckets, self._cohorts[devices]))
 
 
+class PartClasses:
+    """The class of the part of a split that each device picks: what `part_at` and `part_hit` of a device do."""
+
+    def __init__(
+        self, metric: Metric, draws: FleetDraws, cohorts: NDArray[np.uint8], *, sampled: bool
+    ) -> None:
+        self._metric, self._draws, self._cohorts, self._sampled = metric, draws, cohorts, sampled
+        self._unit = metric.max_total.denominator
+        self._limit = metric.max_total.numerator
+        self._ceiling = ceil(metric.max_total)
+        if self._ceiling * self._unit * len(metric.parts) >= _ROOM:
+            raise ParameterError(f"metrics.{metric.name}", "amounts below 2^62 together", self._limit)
+
+    def of(self, values: Mapping[str, Whole], part: Part) -> NDArray[Any]:
+        """The class of each device of a block, from the amounts by recorded name."""
+        units = [clamp(values[name], self._ceiling, np.int64) * self._unit for name in self._metric.recorded]
+        amounts = np.minimum(np.stack(units), self._limit)
+        total = amounts.sum(axis=0)
+        limit = np.maximum(total, self._limit).astype(np.uint64)
+        if self._sampled:
+            moment = self._draws.words(self._draws.places.fixed(self._metric, "moment", 0), part)
+            picked = (np.cumsum(amounts, axis=0) <= high_word(moment, limit).astype(np.int64)).sum(axis=0)
+        else:
+            bars = np.concatenate([amounts, np.maximum(self._limit - total, 0)[None]])
+            picked = self._thrown(bars, limit, part)
+        return np.asarray(self._metric.mechanism.bucket_class(picked.astype(np.uint8), self._cohorts[part]))
+
+    def _thrown(self, bars: NDArray[np.int64], limit: Words, part: Part) -> NDArray[np.intp]:
+        """The bar that each device's first dart hits; the last one where none does."""
+        count = np.uint64(len(bars))
+        devices = np.arange(part.start, part.stop) if isinstance(part, slice) else part
+        picked = np.full(len(limit), len(bars) - 1)
+        throwing = np.arange(len(limit))
+        for dart in range(DARTS * len(bars)):
+            place = self._draws.places.fixed(self._metric, "darts", dart)
+            words = self._draws.words(place, devices[throwing])
+            bar = high_word(words, count).astype(np.intp)
+            height = high_word(words * count, limit[throwing]).astype(np.int64)
+            hits = height < bars[bar, throwing]
+            picked[throwing[hits]] = bar[hits]
+            throwing = throwing[~hits]
+            if not len(throwing):
+                break
+        return picked
+
+
 # Bits
 
 
@@ -286,3 +333,31 @@ class Memo:
             slots *= self._classes
             slots += classes
         return np.take(self._table[bit], slots, mode="clip")
+
+
+class Subsets:
+    """What each device answers for each bucket under subset selection: its base set, shifted."""
+
+    def __init__(self, metric: Metric, draws: FleetDraws, mechanism: SubsetSelection) -> None:
+        self._draws, self._mechanism = draws, mechanism
+        count = mechanism.bits
+        self._memo = np.array([draws.places.memo(metric, bucket, 0) for bucket in range(count)], np.uint64)
+        self._base = [draws.places.fixed(metric, "base", bucket) for bucket in range(count)]
+
+    def answers(self, classes: NDArray[Any], part: Part, scratch: Words) -> list[NDArray[Any]]:
+        """The bit of each bucket, one array of booleans each."""
+        count, size = self._mechanism.bits, self._mechanism.size
+        buckets = classes.astype(np.intp)
+        base = np.stack([self._draws.words(place, part) for place in self._base])
+        # Stable: of two equal draws, that of the earlier bucket is the smaller.
+        order = np.argsort(base, axis=0, kind="stable")
+        order = np.concatenate([np.sort(order[:size], axis=0), np.sort(order[size:], axis=0)])
+        draws = self._draws.words(np.take(self._memo, buckets), part, scratch)
+        cuts = [cut for cut in self._mechanism.cuts(0) if cut < SCALE]
+        place = np.searchsorted(np.array(cuts, np.uint64), draws, side="right")
+        devices = np.arange(len(buckets))
+        shift = buckets - order[np.minimum(place, count - 1), devices]
+        shift[place == count] = 0  # what the weights do not use up
+        member = np.zeros((count, len(buckets)), dtype=bool)
+        np.put_along_axis(member, order[:size], True, axis=0)
+        return [member[(bucket - shift) % count, devices] for bucket in range(count)]

@@ -148,7 +148,7 @@ POPULATIONS = tuple(sorted(_BY_NAME))
 
 def taken_by(metric: Metric, usage: NDArray[np.int32]) -> NDArray[np.int32]:
     """Made-up or recorded numbers as values of a metric: where a device can be without a value, 0 is none."""
-    if not metric.absent:
+    if not metric.absent or metric.parts:
         return usage
     return np.where(usage > 0, usage - bool(metric.labels), -1).astype(np.int32)
 

@@ -19,6 +19,7 @@ import gzip
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -74,11 +75,34 @@ class Recorded:
         chosen = generator.choice(individuals, devices, replace=devices > individuals)
         return np.asarray(table[:, chosen])
 
+    def in_rounds(self, days: int) -> Recorded:
+        """
+        The totals of so many days at a time, where days are dates; else itself: then a day is a round already.
+
+        Days at the end that fill no round are left out, but for the only round.
+        """
+        if days == 1 or not all(map(_is_date, self.days)):
+            return self
+        rounds = max(1, len(self.days) // days)
+        whole = self.table[: rounds * days].astype(np.int64)
+        starts = range(0, len(whole), days)
+        table = np.minimum(np.add.reduceat(whole, starts), _LARGEST).astype(np.int32)
+        first = tuple(self.days[start] for start in starts)
+        return Recorded(self.name, max(1, int(table.max(initial=1))), self.individuals, first, table)
+
     def __repr__(self) -> str:
         return (
             f"Recorded(name={self.name!r}, max_value={self.max_value}, "
             f"individuals={len(self.individuals)}, days={len(self.days)})"
         )
+
+
+def _is_date(label: str) -> bool:
+    try:
+        date.fromisoformat(label)
+    except ValueError:
+        return False
+    return True
 
 
 def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -> Recorded:

@@ -79,7 +79,7 @@ def _mean_over_rounds(axes: Any, estimates: MetricEstimates) -> None:
 
 
 def _last_histogram(axes: Any, estimates: MetricEstimates) -> None:
-    labels = estimates.metric.labels
+    labels = estimates.metric.labels or estimates.metric.parts
     edges = [float(edge) for edge in estimates.metric.mechanism.points]
     places = np.arange(estimates.truth.shape[1])
     value = estimates.value[0, -1]

@@ -325,8 +325,10 @@ class _Truth:
         copies = self._crowd.copies(part)
         for place, (name, law) in enumerate(self._laws.items()):
             self._totals[name] = self._totals[name] + law.truth(inside[name].T, copies)
-            self._given[name] += float(np.maximum(raw[name], 0).sum(axis=0, dtype=np.float64) @ copies)
-            self._left[name] += float(np.maximum(inside[name], 0).sum(axis=0) @ copies)
+            given = [raw[own] for own in self._plan.by_name[name].recorded]
+            self._given[name] += float(np.maximum(given, 0).sum(axis=(0, 1), dtype=np.float64) @ copies)
+            left = np.maximum(inside[name], 0)
+            self._left[name] += float(left.reshape(-1, len(copies)).sum(axis=0) @ copies)
             if self._patterns:
                 people_draw = np.random.default_rng([self._seed, _PEOPLE, part.start, place])
                 self._patterns[name].add(law.classes(inside[name].T, people_draw))
@@ -372,8 +374,8 @@ def _check_memory(plan: Plan, draws: CrowdDraws, repetitions: int, memory: int) 
 def true_values(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
     """Per metric, what a round's estimate aims at, of the values as a device takes them: the mean, or shares."""
     inside = in_range(plan, values)
-    ones = np.ones(len(next(iter(inside.values()))), dtype=np.int64)
+    ones = np.ones(next(iter(inside.values())).shape[-1], dtype=np.int64)
     return {
-        name: law_of(plan.by_name[name]).truth(column[:, None], ones)[0] / len(ones)
+        name: law_of(plan.by_name[name]).truth(np.expand_dims(column.T, 1), ones)[0] / len(ones)
         for name, column in inside.items()
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,8 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from reticent.errors import ParameterError, ReportError, ReticentError
-from reticent.plan import Plan
-from reticent.reports import MAX_ROUND, Report, answers_asked, packed_header, record_width, to_packed
+from reticent.plan import Metric, Plan
+from reticent.reports import (
+    MAX_ROUND,
+    NO_ANSWERS,
+    Report,
+    answers_asked,
+    packed_header,
+    record_width,
+    to_packed,
+)
 from reticent_collector.counts import Counts, Slice, fold
 from reticent_collector.stores.records import ROUND_BYTES
 from reticent_lake.store import Columns, asked_place, bit_place
@@ -316,25 +324,33 @@ class Shape:
             conditions.append((number >= lowest) & (number <= highest))
         if self._has_plan:
             conditions.append(nw.col("plan").cast(nw.String).fill_null("") == self.plan.name)
-        if self.plan.asked_bytes:
-            conditions += self._answers_asked()
-        return nw.all_horizontal(*conditions, ignore_nulls=False)
-
-    def _answers_asked(self) -> Iterator[nw.Expr]:
-        """As many metrics are asked as in the plan, and bits of others are 0."""
         bits = [
             (nw.col(column).cast(nw.Int64).fill_null(0) % (2 << place) >= (1 << place)).cast(nw.Int64)
             for column, place in self._columns
         ]
         asked = bits[self.plan.bits :]
+        if asked:
+            conditions += self._answers_asked(bits, asked)
+        for place, metric in enumerate(self.plan.metrics):
+            if metric.mechanism.ones is not None:
+                ones = self._ones(bits, metric)
+                due = metric.mechanism.ones
+                conditions.append(ones == asked[place] * due if asked else ones == due)
+        return nw.all_horizontal(*conditions, ignore_nulls=False)
+
+    def _ones(self, bits: Sequence[nw.Expr], metric: Metric) -> nw.Expr:
+        offset = self.plan.offset(metric.name)
+        answers = bits[offset : offset + metric.bits]
+        return sum(answers[1:], start=answers[0])
+
+    def _answers_asked(self, bits: Sequence[nw.Expr], asked: Sequence[nw.Expr]) -> Iterator[nw.Expr]:
+        """As many metrics are asked as in the plan, and bits of others are 0."""
         yield sum(asked[1:], start=asked[0]) == self.plan.asked
         spare = 8 * self.plan.asked_bytes - len(asked)
         if spare:
             yield nw.col(self._columns[-1][0]).cast(nw.Int64).fill_null(0) % (1 << spare) == 0
-        for number, metric in enumerate(self.plan.metrics):
-            offset = self.plan.offset(metric.name)
-            answers = bits[offset : offset + metric.bits]
-            yield sum(answers[1:], start=answers[0]) <= asked[number] * metric.bits
+        for place, metric in enumerate(self.plan.metrics):
+            yield self._ones(bits, metric) <= asked[place] * metric.bits
 
     def refusal(self, source: Any) -> FrameError:
         """Why a frame has invalid rows, by the nulls and ranges of its columns."""
@@ -352,6 +368,9 @@ class Shape:
         if self.plan.asked_bytes and got == self.plan.name:
             expected = f"{self.plan.asked} metrics in every row, and no answers about others"
             return FrameError("asked_0", expected, "other rows")
+        if self.plan.fixed_ones and got == self.plan.name:
+            expected = "answers with as many ones in every row as their metric has"
+            return FrameError(self._columns[0][0], expected, "other rows")
         return FrameError("plan", f"{self.plan.name} in every row", got, _HINTS["plan"])
 
     def _seen(self, source: Any) -> dict[str, Any]:
@@ -395,8 +414,7 @@ def to_arrow(reports: Iterable[Report] | bytes, plan: Plan) -> pa.Table:
                     "malformed", f"bits: expected {plan.report_bytes} bytes, got {len(report.bits)}."
                 )
             if not answers_asked(report, plan):
-                message = f"asked: expected {plan.asked} metrics, and no answers about others."
-                raise ReportError("malformed", message)
+                raise ReportError("malformed", NO_ANSWERS.format(plan.asked) + ".")
             if plan.uses_cohort and report.cohort is None:
                 raise ReportError("malformed", "cohort: expected a whole number from 0 to 255, got None.")
     packed = reports if isinstance(reports, bytes) else to_packed(reports, plan)

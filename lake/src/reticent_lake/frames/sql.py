@@ -19,7 +19,7 @@ from reticent_lake.store import Columns, asked_place, bit_place
 RULE = "hoeffding"  # SQL has no beta quantile, so no Clopper-Pearson interval
 
 _TIMES = {
-    "duckdb": ("EPOCH(CURRENT_TIMESTAMP)", "TO_TIMESTAMP({})"),
+    "duckdb": ("EPOCH(CURRENT_TIMESTAMP)", "MAKE_TIMESTAMP(({}) * 1000000)"),
     "postgres": ("EXTRACT(EPOCH FROM CURRENT_TIMESTAMP)", "TO_TIMESTAMP({})"),
     "spark": ("UNIX_TIMESTAMP()", "TIMESTAMP_SECONDS({})"),
     "bigquery": ("UNIX_SECONDS(CURRENT_TIMESTAMP())", "TIMESTAMP_SECONDS({})"),
@@ -293,7 +293,7 @@ def _metrics(plan: Plan, confidence: float) -> Iterable[str]:
         channel, mechanism = metric.channel, metric.mechanism
         tail = log(2 * mechanism.intervals / (1 - confidence)) / 2
         words = _text(metric.name), _text(metric.kind), _text(metric.unit) if metric.unit else "NULL"
-        numbers = mechanism.top, float(channel.low), float(channel.contrast), tail
+        numbers = metric.top, float(channel.low), float(channel.contrast), tail
         yield f"({_list(str(number), *words, *map(_double, numbers))})"
 
 

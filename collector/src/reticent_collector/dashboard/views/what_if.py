@@ -77,6 +77,9 @@ class Choices:
             content["answers"] = asked
             for other in tables.values() if plan.answers.sampled else (table,):
                 other["flip"] = str(self.flip)
+                if other.get("mechanism", "subset") == "subset":  # for sampled answers alone
+                    other.pop("mechanism", None)
+                    other.pop("size", None)
         scale = self.max_value / Fraction(plan.by_name[self.metric].max_value)
         for key in {"max_value", "step", "grid", "edges"} & table.keys() if scale != 1 else ():
             value = table[key]
@@ -101,7 +104,7 @@ def what_if(plan: Plan, query: QueryParams, fleet: int) -> dict[str, Any]:
     added = 0.0 if other.answers.sampled or plan.answers.sampled else diff(plan, other).lifetime_added
     names = dict.fromkeys([*before["loss"], *after["loss"]])
     spans = dict.fromkeys([*before["half_width"], *after["half_width"]])
-    unit = "%" if metric.mechanism.kind == "histogram" or metric.kind == "flag" else metric.unit
+    unit = metric.unit if metric.kind in ("mean", "split") else "%"
     rows = [
         {"name": CLAIMS[name].title + (", 1 year" if name == "any_history" else ""),
          "before": _loss(before["loss"], name), "after": _loss(after["loss"], name),

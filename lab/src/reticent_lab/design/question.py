@@ -1,0 +1,122 @@
+"""What a person wants to know: figures of a fleet, how precisely, and what devices are promised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from reticent.errors import ParameterError
+from reticent_collector.estimates import check_confidence
+from reticent_lab.design.spread import ValueSpread
+
+Promise = Literal["constant", "window", "year"]
+
+DAY = 86_400
+LENGTHS = {"day": 1, "week": 7, "month": 28}
+"""Lengths of rounds and periods, days."""
+
+MOST_DEVICES = 10**12
+KINDS = ("mean", "histogram", "choice", "flag")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """
+    One metric: what is asked, and the half-width that is wanted.
+
+    A mean has a range from 0 to `max_value` of a day, or a `spread` of values that it is chosen from, or both. Its
+    half-width is one of the mean per day, in its unit; those of all others are shares, for all buckets at once.
+    None is as narrow as can be.
+    """
+
+    name: str
+    kind: str = "mean"
+    unit: str = ""
+    half_width: Fraction | None = None
+    max_value: Fraction | None = None
+    buckets: int | None = None
+    edges: tuple[Fraction, ...] = ()
+    labels: tuple[str, ...] = ()
+    spread: ValueSpread | None = None
+
+    def __post_init__(self) -> None:
+        def refuse(part: str, expected: str, given: object) -> None:
+            raise ParameterError(f"{self.name}: {part}", expected, given)
+
+        if self.kind not in KINDS:
+            refuse("kind", " or ".join(KINDS), self.kind)
+        if self.half_width is not None and self.half_width <= 0:
+            refuse("goal", "a half-width above 0", str(self.half_width))
+        if self.kind != "mean" and self.half_width is not None and self.half_width >= Fraction(1, 2):
+            refuse("goal", "a share below 1/2, such as 0.01 or 1%", str(self.half_width))
+        if self.kind == "mean" and self.max_value is None and self.spread is None:
+            refuse("range", "the top of its range, or a file of values", "neither")
+        if self.kind == "histogram" and not self.edges and self.buckets is None:
+            refuse("buckets", "a number of buckets, or edges", "neither")
+        if self.kind == "histogram" and not self.edges and self.max_value is None and self.spread is None:
+            refuse("range", "the top of its range, edges, or a file of values", "none of them")
+        if (self.kind == "choice") != bool(self.labels):
+            refuse("labels", "labels of a choice, and of nothing else", ", ".join(self.labels) or "none")
+
+
+@dataclass(frozen=True)
+class Question:
+    """
+    Figures of a fleet, each for a period of `per` days, and the promise to devices.
+
+        "constant"  a device that keeps its values loses at most `limit` for ever; remembered answers
+        "window"    any two histories lose at most `limit` in one window; sampled answers
+        "year"      any two histories lose at most `limit` in a year; sampled answers
+
+    Each of `segments` equal parts of the fleet is to be that precise. `round_days` is the length of a round; chosen
+    if left out, and a day where something else than means is asked, since it is part of their question.
+    """
+
+    figures: tuple[Figure, ...]
+    devices: int
+    promise: Promise = "year"
+    limit: Fraction = Fraction(54)
+    per: int = 7
+    round_days: int | None = None
+    segments: int = 1
+    confidence: float = 0.95
+    name: str = "plan"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.devices <= MOST_DEVICES:
+            raise ParameterError("devices", f"1 to {MOST_DEVICES:,}", self.devices)
+        check_confidence(self.confidence)
+        if not self.figures:
+            raise ParameterError("metrics", "at least one", "none")
+        if not 1 <= self.segments <= self.devices:
+            raise ParameterError("segments", f"1 to {self.devices}", self.segments)
+        if self.limit <= 0:
+            raise ParameterError(self.promise, "a loss above 0", str(self.limit))
+        if self.per not in (1, *(7 * weeks for weeks in range(1, 53))):
+            raise ParameterError("per", "a day, or 1 to 52 whole weeks", f"{self.per} days")
+        if not self.rounds:
+            raise ParameterError(
+                "values",
+                f"values of enough days for a round that divides {self.per} days",
+                "too few days",
+                "another round or period, or a longer recording",
+            )
+
+    @property
+    def rounds(self) -> tuple[int, ...]:
+        """The lengths of rounds that answer it, in days."""
+        lengths = tuple(LENGTHS.values()) if self.round_days is None else (self.round_days,)
+        if self.round_days is None and any(figure.kind != "mean" for figure in self.figures):
+            lengths = (1,)
+        spreads = [figure.spread for figure in self.figures if figure.spread is not None]
+        return tuple(
+            length
+            for length in lengths
+            if self.per % length == 0 and all(spread.has(length) for spread in spreads)
+        )
+
+    @property
+    def reports(self) -> int:
+        """Devices behind one figure."""
+        return self.devices // self.segments

@@ -1,0 +1,446 @@
+"""No better plan is missed, and every figure that is promised is one that the plan keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from math import exp, inf, log
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from reticent.device import Policy
+from reticent.errors import ParameterError
+from reticent.plan import Plan
+from reticent.plan.card import privacy_card
+from reticent_collector.cli.root import reticent as command
+from reticent_collector.estimates import expected_average_half_width
+from reticent_lab.design import (
+    WINDOWS,
+    Figure,
+    Proposal,
+    Question,
+    ValueSpread,
+    answer,
+    plan_text,
+    proposals,
+    reasons,
+)
+from reticent_lab.design.search import metric_of
+
+MOST = 2.0  # ε of a metric, by the default policy
+
+
+def spread_of(random: Random) -> ValueSpread:
+    """Values of 28 days: most people do nothing on most days, a few do much."""
+    draws = np.random.default_rng(random.randrange(2**32))
+    daily = draws.random((28, 400)) < random.uniform(0.1, 0.9)
+    values = daily * draws.lognormal(random.uniform(2, 6), random.uniform(0.3, 1.2), (28, 400))
+    by_days = {}
+    for days in (1, 7, 28):
+        totals = np.sort(values.reshape(28 // days, days, 400).sum(axis=1), axis=None)
+        by_days[days] = totals, np.full(len(totals), 1 / len(totals))
+    return ValueSpread(by_days)
+
+
+def figure_of(random: Random, number: int, kinds: list[str], is_open: bool) -> Figure:
+    name, kind = f"m{number}", random.choice(kinds)
+    goal = None if is_open else Fraction(random.randrange(5, 200), 1000)
+    if kind == "mean":
+        spread = spread_of(random) if random.random() < 0.5 else None
+        size = spread.mean(1) if spread else 100.0
+        top = None if spread else Fraction(random.choice([1, 60, 3600]))
+        scale = Fraction(size) if spread else top
+        return Figure(name, max_value=top, spread=spread, half_width=goal and 2 * goal * (scale or 1))
+    if kind == "flag":
+        return Figure(name, "flag", half_width=goal)
+    labels = tuple(f"label {place}" for place in range(random.randrange(2, 12)))
+    return Figure(name, "choice", labels=labels, half_width=goal)
+
+
+def question_of(random: Random, count: int, kinds: list[str], pers: tuple[int, ...]) -> Question:
+    promise, limits = random.choice([("constant", (0.2, 8)), ("window", (0.1, 3)), ("year", (1, 80))])
+    is_open = random.random() < 0.5
+    return Question(
+        tuple(figure_of(random, number, kinds, is_open) for number in range(count)),
+        devices=int(10 ** random.uniform(3, 7)),
+        promise=promise,  # type: ignore[arg-type]
+        limit=Fraction(f"{exp(random.uniform(*map(log, limits))):.3g}"),
+        per=random.choice(pers),
+        name="tried",
+    )
+
+
+def single(question: Question) -> tuple[float, float]:
+    """
+    The least loss that reaches the goal, and the narrowest interval, by trying all there is for one metric.
+
+    Rounds, windows and ranges one by one; epsilons by halving, since losses grow and half-widths fall with them.
+    """
+    (figure,) = question.figures
+    least, narrowest = inf, inf
+    for days in question.rounds:
+        tops = [figure.max_value * days] if figure.max_value else []
+        if figure.spread is not None:
+            tops = figure.spread.ranges(days, "")
+        cuts = [figure.spread.cut(days, top) if figure.spread is not None else 0.0 for top in tops]
+        windows = [w for w in WINDOWS if w % days == 0 and (w % question.per == 0 or question.per % w == 0)]
+        for window in windows if question.promise != "constant" else [0]:
+            one = partial(tried, question, days, window, list(map(float, tops)), cuts)
+            most = halved(lambda epsilon, one=one: one(epsilon)[0] < inf)
+            if most is None:
+                continue
+            narrowest = min(narrowest, one(most)[1])
+            if figure.half_width is not None and one(most)[1] <= figure.half_width:
+                goal = float(figure.half_width)
+                under = halved(lambda epsilon, one=one, goal=goal: one(epsilon)[1] > goal) or 0.001
+                least = min(least, one(min(most, under * 1.0005))[0])
+    return least, narrowest
+
+
+def halved(holds: Callable[[float], bool]) -> float | None:
+    """The largest epsilon for which something holds that holds for all smaller ones."""
+    low, high = log(0.001), log(MOST)
+    if not holds(0.001):
+        return None
+    if holds(MOST):
+        return MOST
+    while high - low > 0.0005:
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(exp(middle)) else (low, middle)
+    return exp(low)
+
+
+def tried(
+    question: Question, days: int, window: int, tops: list[float], cuts: list[float], epsilon: float
+) -> tuple[float, float]:
+    """The loss of a plan (infinite if it is not allowed), and its half-width with the best range."""
+    plan = Plan.from_toml(
+        f'[plan]\nname = "p"\nversion = 1\nround = "{days}d"\n'
+        + (f'[answers]\nkind = "sampled"\nwindow = "{window}d"\n' if window else "")
+        + f'[metrics.m]\nkind = "mean"\nmax_value = 1\nepsilon = {epsilon:.6g}\n'
+        + ("" if window else "flip = 0.2\n")
+    )
+    card = privacy_card(plan)
+    loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[
+        question.promise
+    ] or 0.0
+    refused = Policy().problems(plan, plan.round_loss, 0.0 if window else card.lifetime)
+    reports = question.devices // question.segments
+    part = expected_average_half_width(
+        plan.metrics[0], reports, question.per // days, question.confidence, plan.answers
+    )
+    width = min((top * part + cut) / days for top, cut in zip(tops, cuts, strict=True))
+    return (inf if refused or loss > question.limit else loss), width
+
+
+def check_single(seed: int, pers: tuple[int, ...], is_quick: bool) -> None:
+    random = Random(seed)
+    question = question_of(random, 1, ["mean"], pers)
+    if is_quick:
+        question = replace(question, round_days=random.choice(question.rounds))
+    least, narrowest = single(question)
+    found = proposals(question)
+    if narrowest == inf:
+        assert not found
+        return
+    best = found[0]
+    if least < inf:
+        assert best.met
+        assert best.loss <= 1.01 * least
+    else:
+        assert best.parts[0].half_width <= 1.01 * narrowest
+    check(best)
+
+
+def check(best: Proposal) -> None:
+    """It is allowed, and its half-widths are the plan's own."""
+    question, shape = best.question, best.shape
+    plan = Plan.from_toml(plan_text(answer(question)))
+    card = privacy_card(plan)
+    loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[question.promise]
+    assert loss is not None
+    assert loss <= question.limit
+    assert not Policy().problems(plan, plan.round_loss, 0.0 if plan.answers.sampled else card.lifetime)
+    answering = max(1, question.devices // question.segments * plan.asked // len(plan.metrics))
+    for part, metric in zip(best.parts, plan.metrics, strict=True):
+        rounds = question.per // shape.round_days
+        half_width = expected_average_half_width(metric, answering, rounds, question.confidence, plan.answers)
+        days = shape.round_days if metric.kind == "mean" else 1
+        assert part.half_width >= half_width / days * (1 - 1e-12)
+        assert part.half_width == pytest.approx(half_width / days + part.clipping)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_better_plan_of_one_metric_is_missed(seed: int) -> None:
+    check_single(seed, (7,), is_quick=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 300))
+def test_no_better_plan_of_one_metric_is_missed_in_longer_periods(seed: int) -> None:
+    check_single(seed, (1, 7, 28, 84), is_quick=False)
+
+
+def check_several(seed: int, tries: int, pers: tuple[int, ...]) -> None:
+    """No plan by chance within the limits is better, nor one near the best."""
+    random = Random(seed)
+    question = question_of(random, random.randrange(2, 4), ["mean", "flag", "choice"], pers)
+    found = proposals(question)
+    if not found:
+        return
+    best = found[0]
+    check(best)
+    for _ in range(tries if question.promise != "constant" else tries // 8):  # those take long
+        near = random.choice(found)
+        asked = random.randrange(1, len(question.figures) + 1)
+        parts = []
+        for part in near.parts:
+            scale = random.choice([1, random.uniform(0.7, 1.5)])
+            epsilon = Fraction(f"{min(MOST, max(0.001, float(part.epsilon) * scale)):.3g}")
+            settings = dict(part.metric.mechanism.settings)
+            if settings and random.random() < 0.3:
+                settings = {"mechanism": "hadamard-bit"}
+            days = near.shape.round_days
+            top = Fraction(part.metric.max_value)
+            if part.figure.spread is not None and random.random() < 0.5:
+                top = random.choice(part.figure.spread.ranges(days, ""))
+            sampled = near.shape.window_days > 0
+            parts.append(
+                (part.figure, metric_of(part.figure, days, "tried", sampled, settings, epsilon, top), top)
+            )
+        other = other_of(near, asked, parts)
+        if other is None:
+            continue
+        loss, factor, met = other
+        if best.met and all(figure.half_width is not None for figure in question.figures):
+            assert not met or loss >= 0.99 * best.loss
+        else:
+            assert not met or any(figure.half_width is None for figure in question.figures)
+            assert factor >= 0.99 * best.factor
+
+
+def other_of(near: Proposal, asked: int, parts: list[Any]) -> tuple[float, float, bool] | None:
+    """Loss, width and success of a plan by chance; None if it is not allowed."""
+    question, days = near.question, near.shape.round_days
+    plan = near.plan.__class__(
+        "tried", 1, days * 86_400, 7 * 86_400, tuple(metric for _, metric, _ in parts),
+        answers=near.plan.answers.__class__(near.plan.answers.window, asked if asked < len(parts) else None),
+    )  # fmt: skip
+    card = privacy_card(plan)
+    loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[
+        question.promise
+    ] or 0.0
+    lifetime = 0.0 if plan.answers.sampled else card.lifetime
+    if loss > question.limit or Policy().problems(plan, plan.round_loss, lifetime):
+        return None
+    answering = max(1, question.devices // question.segments * asked // len(parts))
+    factors, met = [], True
+    for figure, metric, top in parts:
+        width = expected_average_half_width(
+            metric, answering, question.per // days, question.confidence, plan.answers
+        )
+        size = 1.0
+        if figure.kind == "mean":
+            cut = figure.spread.cut(days, top) if figure.spread is not None else 0.0
+            width = (width + cut) / days
+            size = figure.spread.mean(days) / days if figure.spread is not None else float(figure.max_value)
+        met &= figure.half_width is None or width <= figure.half_width
+        factors.append(width / float(size if figure.half_width is None else figure.half_width))
+    return loss, max(factors), met
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_better_plan_of_several_metrics_is_missed(seed: int) -> None:
+    check_several(seed, 16, (7,))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_no_better_plan_of_several_metrics_is_missed_in_longer_periods(seed: int) -> None:
+    check_several(seed, 400, (7, 28))
+
+
+MINUTES = Figure("minutes", unit="minute", max_value=Fraction(1440))
+
+
+def test_the_best_window_for_a_year_is_not_the_first_that_will_do() -> None:
+    best = answer(Question((MINUTES,), 50_000, "year", Fraction(12))).best
+    for days in (7, 28, 84):
+        text = f'[plan]\nname = "p"\nversion = 1\nround = "1d"\n[answers]\nkind = "sampled"\nwindow = "{days}d"\n'
+        touched = -(-364 // days) + 1
+        text += f'[metrics.m]\nkind = "mean"\nmax_value = 1440\nepsilon = {12 / touched:.3g}\n'
+        plan = Plan.from_toml(text)
+        other = expected_average_half_width(plan.metrics[0], 50_000, 7, 0.95, plan.answers)
+        assert best.parts[0].half_width < 1.005 * other
+    assert best.parts[0].half_width < 0.6 * expected_average_half_width(
+        Plan.from_toml(text.replace("84d", "7d").replace("epsilon = 2", "epsilon = 0.226")).metrics[0],
+        50_000,
+        7,
+    )
+
+
+def test_more_devices_a_larger_loss_or_a_wider_goal_never_make_it_worse() -> None:
+    figure = Figure("minutes", max_value=Fraction(1440), half_width=Fraction(20))
+    losses = [
+        answer(Question((figure,), n, "year", Fraction(54))).best.loss for n in (50_000, 100_000, 400_000)
+    ]
+    assert losses == sorted(losses, reverse=True)
+    widths = [
+        answer(Question((MINUTES,), 50_000, "constant", Fraction(loss))).best.parts[0].half_width
+        for loss in ("0.5", "1", "2")
+    ]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_weeks_are_chosen_for_a_weekly_mean_of_people_who_come_now_and_then() -> None:
+    """A week's total asks once for what days ask seven times: better, whatever the range cuts off."""
+    draws = np.random.default_rng(1)
+    daily = (draws.random((28, 2000)) < 0.15) * draws.exponential(3600, (28, 2000))
+    by_days = {}
+    for days in (1, 7):
+        totals = np.sort(daily.reshape(28 // days, days, 2000).sum(axis=1), axis=None)
+        by_days[days] = totals, np.full(len(totals), 1 / len(totals))
+    figure = Figure("seconds", unit="second", spread=ValueSpread(by_days))
+    widths = {}
+    for days in (None, 1):
+        best = answer(Question((figure,), 50_000, "year", Fraction(54), round_days=days)).best
+        widths[days] = best.parts[0].half_width
+        assert best.shape.round_days == (days or 7)
+    assert widths[None] < 0.8 * widths[1]
+
+
+def test_what_a_range_cuts_off_is_in_the_half_width() -> None:
+    values = np.array([0.0] * 90 + [10.0] * 9 + [1000.0])
+    spread = ValueSpread({1: (values, np.full(100, 0.01))})
+    assert spread.mean(1) == pytest.approx(10.9)
+    assert spread.cut(1, Fraction(100)) == pytest.approx(9.0)
+    assert spread.clipped(1, Fraction(100)) == pytest.approx(0.01)
+    (part,) = answer(Question((Figure("a", spread=spread),), 1000, "constant", Fraction(1), per=1)).best.parts
+    kept = np.minimum(values, float(part.metric.max_value)).mean()
+    assert part.clipping == pytest.approx(10.9 - kept)
+    assert part.half_width == pytest.approx(part.of_round + 10.9 - kept)
+
+
+def test_a_sealed_histogram_gives_a_range() -> None:
+    """Shares below 0 are 0, and the last bucket counts at its upper edge: never too narrow a range."""
+    spread = ValueSpread.sealed([0, 10, 100, 1000], [0.9, 0.11, -0.01], 1)
+    assert spread.cut(1, Fraction(100)) == 0
+    assert spread.cut(1, Fraction(10)) == pytest.approx(45 * 0.11 / 1.01)
+    whole = ValueSpread.sealed([0, 10, 100], [0.5, 0.5], 1)
+    assert whole.mean(1) == pytest.approx(0.5 * 5 + 0.5 * 100)
+    best = answer(Question((Figure("a", spread=spread),), 100_000, "constant", Fraction(1), per=1)).best
+    assert 10 < best.parts[0].metric.max_value <= 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("--metric a,mean", "range"),
+        ("--metric a,mean,range=x", "x"),
+        ("--metric a,flag,goal=60%", "share below 1/2"),
+        ("--metric a,choice", "labels"),
+        ("--metric a,histogram,range=3", "buckets"),
+        ("--metric a,mode", "kind"),
+        ("--metric a,flag,colour=red", "colour=red"),
+        ("--metric a,flag --metric a,flag", "different names"),
+        ("--metric A,flag", "suit a plan"),
+        ("--metric a,flag --year 1 --constant 1", "one promise"),
+        ("--metric a,flag --year 0", "above 0"),
+        ("--metric a,flag --per 9d", "whole weeks"),
+        ("--metric a,flag --round month", "divides"),
+        ("--metric a,flag --segments 0", "segments"),
+        ("--metric a,flag --year 0.0001", "epsilon of 0.001"),
+        ("--metric a,mean,pilot=nothing.csv", "bucket_low"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: str, says: str) -> None:
+    result = CliRunner().invoke(command, ["design", "--devices", "1000", *arguments.split()])
+    assert result.exit_code in (1, 2), result.output
+    assert says in str(result.output) + str(result.exception)
+
+
+def run(*arguments: str) -> Any:
+    result = CliRunner().invoke(command, ["design", *arguments])
+    assert result.exit_code in (0, 3), result.output
+    return result
+
+
+def test_the_command_writes_a_plan_that_plan_check_reads(tmp_path: Path) -> None:
+    file, pilot = tmp_path / "plan.toml", tmp_path / "pilot.csv"
+    pilot.write_text("segment,bucket_low,bucket_high,value\n,0,10,0.8\n,10,60,0.15\n,60,1440,0.05\n")
+    result = run(
+        "--metric", f"minutes,mean,unit=minute,pilot={pilot},goal=10", "--metric", "crashed,flag,goal=2%",
+        "--metric", "load,histogram,unit=share,edges=0|1|2|8,goal=3%", "--devices", "300000", "--round", "day",
+        "--out", str(file),
+    )  # fmt: skip
+    assert result.exit_code == 0
+    assert result.output.startswith(file.read_text())
+    plan = Plan.load(file)
+    assert [metric.kind for metric in plan.metrics] == ["mean", "flag", "histogram"]
+    for line in (
+        "# minutes: ±",
+        "wanted ±10",
+        "crashed: ±",
+        "Why:",
+        "Alternative 1",
+        "Alternative 2",
+        "clips",
+    ):
+        assert line in result.output
+    checked = CliRunner().invoke(command, ["plan", "check", str(file), "--devices", "300000", "--json"])
+    assert checked.exit_code == 0
+    both = json.loads(run(*result_arguments(pilot), "--json").output)
+    of_round = {name: each["half_width_of_round"] for name, each in both["metrics"].items()}
+    shown = json.loads(checked.output)
+    plans = shown.get("plans", [shown])
+    assert {name: each["half_width"] for name, each in plans[0]["metrics"].items()} == of_round
+
+
+def result_arguments(pilot: Path) -> list[str]:
+    return [
+        "--metric", f"minutes,mean,unit=minute,pilot={pilot},goal=10", "--metric", "crashed,flag,goal=2%",
+        "--metric", "load,histogram,unit=share,edges=0|1|2|8,goal=3%", "--devices", "300000", "--round", "day",
+    ]  # fmt: skip
+
+
+def test_a_goal_that_is_out_of_reach_ends_with_what_to_give_up() -> None:
+    arguments = [
+        "--metric",
+        "minutes,mean,unit=minute,range=1440,goal=10",
+        "--devices",
+        "50000",
+        "--year",
+        "12",
+    ]
+    result = run(*arguments)
+    assert result.exit_code == 3
+    assert "NOT the wanted ±10" in result.output
+    ways = json.loads(run(*arguments, "--json").output)["give_up"]
+    assert ways[0].startswith("minutes ±")
+    (devices,) = (int(way.split()[0].replace(",", "")) for way in ways if "devices" in way)
+    assert run(*arguments[:2], "--devices", str(devices), "--year", "12").exit_code == 0
+    assert run(*arguments[:2], "--devices", str(devices * 9 // 10), "--year", "12").exit_code == 3
+
+
+def test_a_plan_is_as_good_in_each_segment() -> None:
+    whole = answer(Question((MINUTES,), 10_000)).best
+    parts = answer(Question((MINUTES,), 40_000, segments=4)).best
+    assert parts.parts[0].half_width == whole.parts[0].half_width
+
+
+def test_reasons_say_what_other_windows_cost() -> None:
+    lines = reasons(answer(Question((MINUTES,), 50_000, "year", Fraction(12))))
+    assert any(line.startswith("With windows of ") for line in lines)
+
+
+def test_a_question_without_metrics_is_refused() -> None:
+    with pytest.raises(ParameterError):
+        Question((), 1000)

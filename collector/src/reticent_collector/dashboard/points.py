@@ -38,7 +38,7 @@ class Point(Subject):
         number: Estimate | Quantile
         if isinstance(estimate, Estimate):
             number = estimate
-        elif result.metric.labels:
+        elif result.metric.is_named:
             number = estimate.buckets[by_size(result)[0] if place is None else place]
         else:
             number = result.median or result.cumulative.quantile(0.5)
@@ -77,7 +77,9 @@ def by_size(result: Result) -> list[int]:
     """The places of the labels of a result, largest first; that of devices that chose nothing is left out."""
     estimate = result.estimate
     buckets = () if isinstance(estimate, Estimate) else estimate.buckets
-    labelled = [place for place, bucket in enumerate(buckets) if bucket.label in result.metric.labels]
+    labelled = [
+        place for place, bucket in enumerate(buckets) if bucket.label in result.metric.bucket_labels[:-1]
+    ]
     return sorted(labelled, key=lambda place: -buckets[place].value if buckets[place].reports else 0.0)
 
 

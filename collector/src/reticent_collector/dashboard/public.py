@@ -248,12 +248,12 @@ def shown(reader: PointReader, plan: Plan, metric: Metric, has_tips: bool = True
         return Shown(plan, metric, same, what, charts.series([charts.Line(marks)], what, unit.name))
     histogram = same[0].result.estimate
     what = (
-        f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, latest {period}, "
+        f"share of devices per {'label' if metric.is_named else 'bucket'} of {metric.name}, latest {period}, "
         f"with simultaneous {CONFIDENCE} % intervals"
     )
     if not isinstance(histogram, HistogramEstimate):
         return Shown(plan, metric, same, "", Markup())
-    unit = Unit() if metric.labels else edge_unit(metric)
+    unit = Unit() if metric.is_named else edge_unit(metric)
     edges = [edge / unit.size for edge in histogram.edges]
     chart = charts.histogram(edges, [charts.Bars(bars(same[0].result))], what, unit.name)
     return Shown(plan, metric, same, what, chart)

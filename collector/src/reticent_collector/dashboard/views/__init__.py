@@ -52,7 +52,7 @@ TRENDS = {
 }
 """What is followed from period to period, by kind."""
 SHARES = ("histogram", "choice", "flag")
-"""The kinds whose numbers are shares of devices."""
+"""The kinds whose numbers are shares of devices; those of others are amounts in the unit of the metric."""
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def headline(point: Point, unit: Unit | None = None) -> dict[str, Any]:
         "interval": f"{interval(point, unit)} {unit.name}".rstrip(),
         "median": isinstance(estimate, Quantile),
         "certainty": certainty_of(point),
-        "others": other_labels(point, unit) if metric.labels else "",
+        "others": other_labels(point, unit) if metric.is_named else "",
         "reports": f"{point.reports:,}",
         "when": labels.period(point.start, point.end, point.every),
         "clock": labels.clock(point.start, point.end, point.every),
@@ -120,7 +120,7 @@ def headline(point: Point, unit: Unit | None = None) -> dict[str, Any]:
 def _lead(point: Point) -> str:
     """What the number of a headline is."""
     metric, estimate = point.metric, point.estimate
-    if isinstance(estimate, Estimate) and metric.labels:
+    if isinstance(estimate, Estimate) and metric.is_named:
         return f"{estimate.label}:"
     if metric.kind == "flag":
         return "devices where it happened:"

@@ -66,8 +66,8 @@ def _lines(
     if by_tag:
         visible = visible_tags(asked.plan, asked.params, by_tag)
         drawn = [(by_tag[tag], tag, shade_of(asked.plan, asked.params.by, tag)) for tag in visible]
-    elif asked.metric.labels and last:
-        same = [point for point in points if point.metric.labels == last.metric.labels]
+    elif asked.metric.is_named and last:
+        same = [point for point in points if point.metric.bucket_labels == last.metric.bucket_labels]
         names = last.metric.bucket_labels
         drawn = [
             ([Point.of(point.result, place) for point in same], names[place], place % len(charts.PALETTE))

@@ -208,9 +208,13 @@ def _row(story: _Story, params: Params) -> dict[str, Any]:
         return row
     unit = story.unit
     same = comparable(story.points, last)
-    if metric.labels:  # one label over time: which is the largest may change
+    if metric.is_named:  # one label over time: which is the largest may change
         place = metric.bucket_labels.index(last.estimate.label) if isinstance(last.estimate, Estimate) else 0
-        same = [Point.of(point.result, place) for point in same if point.metric.labels == last.metric.labels]
+        same = [
+            Point.of(point.result, place)
+            for point in same
+            if point.metric.bucket_labels == last.metric.bucket_labels
+        ]
     marks = [mark(point, unit, tip=False) for point in reversed(same)]
     what = TRENDS[metric.kind]
     return row | {

@@ -59,7 +59,7 @@ def shares(
 
 def _unit(result: Result) -> Unit:
     """The unit of bucket edges; labels have none."""
-    return Unit() if result.metric.labels else edge_unit(result.metric)
+    return Unit() if result.metric.is_named else edge_unit(result.metric)
 
 
 def amounts(result: Result) -> Unit:
@@ -78,7 +78,7 @@ def _bars(asked: PageRequest, chosen: Point, groups: Mapping[str, Result]) -> Pa
     """The chart of shares, of the whole fleet or of some tags below each other."""
     params, metric, result = asked.params, chosen.metric, chosen.result
     unit, amount = _unit(result), amounts(result)
-    per = "label" if metric.labels else "bucket"
+    per = "label" if metric.is_named else "bucket"
     of_devices = f"{amount.name} of devices" if amount.name == "%" else amount.name
     what = (
         f"{'share of devices' if amount.name == '%' else 'mean'} per {per} of {metric.name}, "
@@ -86,7 +86,7 @@ def _bars(asked: PageRequest, chosen: Point, groups: Mapping[str, Result]) -> Pa
     )
     keys = [(tag, shade_of(asked.plan, params.by, tag)) for tag in groups]
     of_tags = [charts.Bars(bars(groups[tag], params.view, amount), tag, shade) for tag, shade in keys]
-    edges = [float(edge) / unit.size for edge in metric.mechanism.points] if not metric.labels else []
+    edges = [float(edge) / unit.size for edge in metric.mechanism.points] if not metric.is_named else []
     chart = charts.histogram(
         edges,
         of_tags or [charts.Bars(bars(result, params.view, amount))],
@@ -125,7 +125,7 @@ def _error(result: Result, histogram: HistogramEstimate, unit: Unit) -> dict[str
 def _below(asked: PageRequest, result: Result) -> Parts:
     """The share of devices at or below each value, and quantiles; labels have no order."""
     metric, params = result.metric, asked.params
-    if metric.labels:
+    if metric.is_named:
         return {"below": Markup(), "quantiles": []}, {}
     unit = _unit(result)
     when = labels.period(result.start, result.end, result.every) + asked.among
@@ -213,7 +213,9 @@ def bars(result: Result, view: str = "cut", amount: Unit | None = None) -> list[
     drawn = []
     edges, amount = _unit(result), amount or amounts(result)
     for bucket, share in zip(histogram.buckets, norm_sub(histogram), strict=True):
-        if (result.metric.labels and bucket.label not in result.metric.labels) or bucket.label == ABSENT:
+        if (
+            result.metric.is_named and bucket.label not in result.metric.bucket_labels[:-1]
+        ) or bucket.label == ABSENT:
             continue
         value = bucket.value if bucket.reports else 0.0
         tip = (

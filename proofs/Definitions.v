@@ -74,8 +74,8 @@ Fixpoint E {A} (m : program A) (f : A -> R) : R :=
   end.
 Definition P {A} (m : program A) (S : A -> bool) : R := E m (fun a => if S a then 1 else 0).
 
-(** For every score that is not negative, its mean in one case is at most e^L times that in the other. The same as
-    P X {o} <= e^L P Y {o} for every o: [loss_means] in Draws.v. *)
+(** For every score that is not negative, its mean in one case is at most e^L times that in the other. In particular
+    P X S <= e^L P Y S for every set S of things that may be sent: [loss_sets] in Draws.v. *)
 Definition loss {A} (L : R) (X Y : program A) : Prop :=
   forall f, (forall a, 0 <= f a) -> E X f <= exp L * E Y f.
 
@@ -94,16 +94,17 @@ Record metric := {
   tables : list (list Z);          (* per answer bit, the threshold of each class *)
   low : Z;                         (* the least threshold; the largest is 2^64 - low *)
   flip : Z;                        (* gamma in units of 2^-64 *)
-  classes : nat;                   (* how many answers a device may have to remember *)
-  class_of : Z -> Z -> nat         (* alpha, value: the class of a value *)
+  classes : nat                    (* how many answers a device may have to remember *)
 }.
 
 Definition answers_of_classes (m : metric) (cs : list nat) : program (list (list bool)) :=
   each (map (fun table => column table (flip m) cs) (tables m)).
 
-(** Everything a device ever sends about a metric, for a history of values: one list of rounds per answer bit. *)
-Definition answers (m : metric) (history : list Z) : program (list (list bool)) :=
-  alpha <- draw ;; answers_of_classes m (map (class_of m alpha) history).
+(** Everything a device ever sends about a metric, for a history of values: one list of rounds per answer bit. What
+    makes a class of a value is secret and kept: an alpha, or the darts of a split of time. *)
+Definition answers {S V} (secret : program S) (class_of : S -> V -> nat) (m : metric) (history : list V)
+    : program (list (list bool)) :=
+  s <- secret ;; answers_of_classes m (map (class_of s) history).
 
 Definition valid_threshold (low T : Z) : Prop := (low <= T <= SCALE - low)%Z.
 Definition valid_low (low : Z) : Prop := (0 < low /\ 2 * low <= SCALE)%Z.
@@ -112,8 +113,7 @@ Definition valid_flip (G : Z) : Prop := (0 <= G /\ 2 * G <= SCALE)%Z.
 Record valid (m : metric) : Prop := {
   valid_m_low : valid_low (low m);
   valid_m_flip : valid_flip (flip m);
-  valid_m_tables : forall t, In t (tables m) -> length t = classes m /\ Forall (valid_threshold (low m)) t;
-  valid_m_class : forall alpha x, (class_of m alpha x < classes m)%nat
+  valid_m_tables : forall t, In t (tables m) -> length t = classes m /\ Forall (valid_threshold (low m)) t
 }.
 
 (** ** Means: rounding by alpha, and the thresholds of grid points. Values are whole numbers of a unit fine enough. *)
@@ -131,51 +131,141 @@ Fixpoint cell (points : list Z) (alpha x : Z) : nat :=
 Definition cell_threshold (low top point : Z) : Z := (low + point * (SCALE - 2 * low) / top)%Z.
 
 Definition mean_metric (points : list Z) (lo G : Z) : metric := {|
-  tables := [map (cell_threshold lo (last points 0%Z)) points];
-  low := lo;
-  flip := G;
-  classes := length points;
-  class_of := cell points
+  tables := [map (cell_threshold lo (last points 0%Z)) points]; low := lo; flip := G; classes := length points
 |}.
 
+(** Counters of a group, all in one unit. *)
+Record counter := { points : list Z; counter_low : Z; counter_flip : Z }.
+Definition top (c : counter) : Z := last (points c) 0%Z.
+Definition mean_of (c : counter) : metric := mean_metric (points c) (counter_low c) (counter_flip c).
+
+(** What is sent about a counter that holds one value through n rounds; the secret is one word, alpha. *)
+Definition mean_held (n : nat) (c : counter) (x : Z) : program (list (list bool)) :=
+  answers draw (cell (points c)) (mean_of c) (repeat x n).
+
+(** ** Subset selection: one label of k, answered by a set of labels that is shifted *)
+
+Fixpoint insert_by (words : list Z) (i : nat) (sorted : list nat) : list nat :=
+  match sorted with
+  | [] => [i]
+  | j :: rest => if (nth i words 0 <=? nth j words 0)%Z then i :: sorted else j :: insert_by words i rest
+  end.
+Definition without (l : list nat) (k : nat) : list nat := filter (fun i => negb (existsb (Nat.eqb i) l)) (seq 0 k).
+
+(** The labels with the [size] smallest words, in order. *)
+Definition base_set (size : nat) (words : list Z) : list nat :=
+  let k := length words in
+  without (skipn size (fold_right (insert_by words) [] (seq 0 k))) k.
+
+(** The shift that a word u gives to label v: a words for each label of the base set, b for each other one. *)
+Definition back (k v x : nat) : nat := (v + k - x) mod k.
+Definition shift (k : nat) (a b : Z) (base : list nat) (v : nat) (u : Z) : nat :=
+  let inside := (Z.of_nat (length base) * a)%Z in
+  if (u <? inside)%Z then back k v (nth (Z.to_nat (u / a)) base O)
+  else if (u <? inside + Z.of_nat (k - length base) * b)%Z
+  then back k v (nth (Z.to_nat ((u - inside) / b)) (without base k) O)
+  else O.
+
+(** One bit per label: whether it is in the shifted base set. *)
+Definition shifted (k : nat) (base : list nat) (s : nat) : list (list bool) :=
+  map (fun label => [existsb (fun y => Nat.eqb ((y + s) mod k) label) base]) (seq 0 k).
+Definition subset_answer (k size : nat) (a b : Z) (v : nat) : program (list (list bool)) :=
+  words <- draws k ;; let base := base_set size words in u <- draw ;; Ret (shifted k base (shift k a b base v u)).
+
+(** ** Split of time: one label for a vector of amounts *)
+
+(** The first label whose sum of amounts, up to it, is beyond the moment u / 2^64 of the whole; one more is "none". *)
+Fixpoint label_from (so_far whole u : Z) (amounts : list Z) : nat :=
+  match amounts with
+  | [] => O
+  | a :: rest => if (u * whole <? (so_far + a) * SCALE)%Z then O else S (label_from (so_far + a) whole u rest)
+  end.
+Definition total_of (amounts : list Z) : Z := fold_right Z.add 0%Z amounts.
+Definition label_at (limit u : Z) (amounts : list Z) : nat := label_from 0 (Z.max limit (total_of amounts)) u amounts.
+
+(** Remembered: the label of the first dart that hits its bar; the last bar is what the amounts leave of the whole. *)
+Fixpoint label_by_darts (limit : Z) (darts amounts : list Z) : nat :=
+  match darts with
+  | [] => length amounts
+  | u :: rest =>
+      let bars := amounts ++ [limit - total_of amounts]%Z in
+      let place := (u * Z.of_nat (length bars))%Z in
+      let j := Z.to_nat (place / SCALE) in
+      if ((place mod SCALE) * limit <? nth j bars 0 * SCALE)%Z then j else label_by_darts limit rest amounts
+  end.
+
 (** ** Whom the claims compare *)
+
+(** Two programs of one metric: what is sent in one case and in the other. *)
+Definition comparison := program (list (list bool)) -> program (list (list bool)) -> Prop.
+Definition bounds (L : R) (compared : comparison) : Prop := forall X Y, compared X Y -> loss L X Y.
+
+(** Two histories of values of any kind, whatever the secret makes of them. *)
+Definition of_values (related : forall V, list V -> list V -> Prop) (m : metric) : comparison := fun X Y =>
+  exists S V (secret : program S) (class_of : S -> V -> nat) xs ys,
+    (forall s v, (class_of s v < classes m)%nat) /\ related V xs ys /\
+    X = answers secret class_of m xs /\ Y = answers secret class_of m ys.
+
+Definition held_for (n : nat) V (xs ys : list V) : Prop := exists x y, xs = repeat x n /\ ys = repeat y n.
+Definition one_round := held_for 1.
+Definition held V (xs ys : list V) : Prop := exists n, held_for n V xs ys.
+Definition any_two (R : nat) V (xs ys : list V) : Prop := length xs = R /\ length ys = R.
+Inductive differ_in {V} : nat -> list V -> list V -> Prop :=
+  | differ_in_none n : differ_in n [] []
+  | differ_not n x xs ys : differ_in n xs ys -> differ_in n (x :: xs) (x :: ys)
+  | differ_here n x y xs ys : differ_in n xs ys -> differ_in (S n) (x :: xs) (y :: ys).
 
 (** A renaming of classes turns one sequence into the other; its width is the number of classes in use. *)
 Definition same_pattern (cs cs' : list nat) : Prop :=
   exists rename, cs' = map rename cs /\ forall a b, In a cs -> In b cs -> rename a = rename b -> a = b.
 Definition width (cs : list nat) : nat := length (nodup Nat.eq_dec cs).
+Definition within (m : metric) (cs : list nat) : Prop := forall c, In c cs -> (c < classes m)%nat.
+Definition of_patterns (m : metric) : comparison := fun X Y =>
+  exists cs cs', same_pattern cs cs' /\ within m cs /\ within m cs' /\
+    X = answers_of_classes m cs /\ Y = answers_of_classes m cs'.
 
-Fixpoint rounds_differing {A} (eq_dec : forall a b : A, {a = b} + {a <> b}) (xs ys : list A) : nat :=
-  match xs, ys with
-  | x :: r, y :: s => (if eq_dec x y then 0 else 1) + rounds_differing eq_dec r s
-  | _, _ => 0
-  end.
+(** Two values of a choice that is answered by subset selection. *)
+Definition of_choices (k size : nat) (a b : Z) : comparison := fun X Y =>
+  exists S V (secret : program S) (label_of : S -> V -> nat) x y,
+    (forall s v, (label_of s v < k)%nat) /\
+    X = (s <- secret ;; subset_answer k size a b (label_of s x)) /\
+    Y = (s <- secret ;; subset_answer k size a b (label_of s y)).
 
-(** Counters of a group, all in one unit; a vector of values within their ranges and the limit of the group. *)
-Record counter := { points : list Z; counter_low : Z; counter_flip : Z }.
-Definition top (c : counter) : Z := last (points c) 0%Z.
-Definition mean_of (c : counter) : metric := mean_metric (points c) (counter_low c) (counter_flip c).
-Definition within_limit (limit : Z) (cs : list counter) (xs : list Z) : Prop :=
-  Forall2 (fun c x => (0 <= x <= top c)%Z) cs xs /\ (fold_right Z.add 0 xs <= limit)%Z.
-Definition answers_of_group (cs : list counter) (histories : list (list Z)) : program (list (list (list bool))) :=
-  each (map (fun ch => answers (mean_of (fst ch)) (snd ch)) (combine cs histories)).
+(** Of a metric that has other integers for each cohort. *)
+Definition any_of {A} (c : A -> comparison) (cohorts : list A) : comparison :=
+  fun X Y => exists m, In m cohorts /\ c m X Y.
 
-(** All that is seen of a window of sampled answers: everything that was picked without values (round, metrics,
-    cohort, id), and the report about the picked round, with fresh words. *)
-Definition window {Pick Values Report} (pick : program Pick) (round_of : Pick -> nat)
-    (report : Pick -> Values -> program Report) (history : nat -> Values) : program (Pick * Report) :=
-  p <- pick ;; r <- report p (history (round_of p)) ;; Ret (p, r).
+(** ** Plans: which metrics are asked is picked without values, and public *)
 
-(** A metric that is not asked sends zeros. A report is made of blocks, each a group of counters that share a limit or a
-    metric alone; a mask says which metrics of a block are asked. *)
-Definition if_asked (m : metric) (asked : bool) (x : Z) : program (list (list bool)) :=
-  if asked then answers m [x] else Ret (map (fun _ => [false]) (tables m)).
-Definition asked (mask : list bool) : nat := length (filter (fun a => a) mask).
-Record block := { metrics : list metric; allowed : list Z -> Prop }.
-Definition block_report (b : block) (mask : list bool) (xs : list Z) : program (list (list (list bool))) :=
-  each (map (fun t => if_asked (fst t) (fst (snd t)) (snd (snd t))) (combine (metrics b) (combine mask xs))).
-Definition sampled_report (bs : list block) (masks : list (list bool)) (values : list (list Z)) :=
-  each (map (fun t => block_report (fst t) (fst (snd t)) (snd (snd t))) (combine bs (combine masks values))).
+Record row := { is_asked : bool; sends_x : program (list (list bool)); sends_y : program (list (list bool)) }.
+Definition sent_if_asked (sends : row -> program (list (list bool))) (r : row) : program (list (list bool)) :=
+  if is_asked r then sends r else Ret [].
+Definition asked (rows : list row) : nat := length (filter is_asked rows).
+
+(** A block of a plan, by what may be compared: a metric alone, or counters that hold vectors within a limit. *)
+Definition block := list row -> Prop.
+Definition alone (c : comparison) : block := fun rows => exists r, rows = [r] /\ c (sends_x r) (sends_y r).
+
+Record member := { counts : counter; member_asked : bool; value_x : Z; value_y : Z }.
+Definition within_limit (limit : Z) (ms : list member) : Prop :=
+  (forall t, In t ms -> (0 <= value_x t <= top (counts t) /\ 0 <= value_y t <= top (counts t))%Z) /\
+  (total_of (map value_x ms) <= limit /\ total_of (map value_y ms) <= limit)%Z.
+Definition row_of (n : nat) (t : member) : row := {|
+  is_asked := member_asked t; sends_x := mean_held n (counts t) (value_x t); sends_y := mean_held n (counts t) (value_y t)
+|}.
+Definition group (cs : list counter) (limit : Z) (n : nat) : block := fun rows =>
+  exists ms, map counts ms = cs /\ within_limit limit ms /\ rows = map (row_of n) ms.
+
+(** All that is seen of a report: everything that was picked without values (round, metrics, cohort, id), and what is
+    sent then about at most k metrics. A window of sampled answers is one such report; so are all the remembered
+    answers of a device whose secret picks metrics once; a plan that asks all its metrics is the case that k is all. *)
+Definition report {Pick} (pick : program Pick) (rows : Pick -> list (list row)) (sends : row -> program (list (list bool)))
+    : program (Pick * list (list (list (list bool)))) :=
+  p <- pick ;; r <- each (map (fun rs => each (map (sent_if_asked sends) rs)) (rows p)) ;; Ret (p, r).
+Definition report_claim (bs : list block) (k : nat) (L : R) : Prop :=
+  forall Pick (pick : program Pick) (rows : Pick -> list (list row)),
+  (forall p, Forall2 (fun b rs => b rs) bs (rows p) /\ (list_sum (map asked (rows p)) <= k)%nat) ->
+  loss L (report pick rows sends_x) (report pick rows sends_y).
 
 (** ** What is claimed of a metric, by the figures that [reticent plan check] prints *)
 
@@ -189,31 +279,10 @@ Record figures := {
 }.
 
 Record claims (m : metric) (f : figures) : Prop := {
-  claim_round : forall x y, loss (Q2R (round f)) (answers m [x]) (answers m [y]);
-  claim_constant : forall n x y, loss (Q2R (constant f)) (answers m (repeat x n)) (answers m (repeat y n));
-  claim_lifetime : forall cs cs', same_pattern cs cs' ->
-    (forall c, In c cs -> (c < classes m)%nat) -> (forall c, In c cs' -> (c < classes m)%nat) ->
-    loss (Q2R (lifetime f)) (answers_of_classes m cs) (answers_of_classes m cs');
-  claim_change : forall F, change_per_round f = Some F -> forall delta xs ys, length xs = length ys ->
-    (rounds_differing Z.eq_dec xs ys <= delta)%nat -> loss (INR delta * Q2R F) (answers m xs) (answers m ys);
-  claim_any_history : forall F, any_history f = Some F -> forall xs ys,
-    length xs = rounds f -> length ys = rounds f -> loss (Q2R F) (answers m xs) (answers m ys)
+  claim_round : bounds (Q2R (round f)) (of_values one_round m);
+  claim_constant : bounds (Q2R (constant f)) (of_values held m);
+  claim_lifetime : bounds (Q2R (lifetime f)) (of_patterns m);
+  claim_change : forall F, change_per_round f = Some F ->
+    forall delta, bounds (INR delta * Q2R F) (of_values (fun V => differ_in delta) m);
+  claim_any_history : forall F, any_history f = Some F -> bounds (Q2R F) (of_values (any_two (rounds f)) m)
 }.
-
-(** And of a group: every pair of vectors within the limit, in one round, and held through any number of rounds. *)
-Record group_claims (cs : list counter) (limit : Z) (one all : Q) : Prop := {
-  claim_group_round : forall xs ys, within_limit limit cs xs -> within_limit limit cs ys ->
-    loss (Q2R one) (answers_of_group cs (map (fun x => [x]) xs)) (answers_of_group cs (map (fun y => [y]) ys));
-  claim_group_constant : forall n xs ys, within_limit limit cs xs -> within_limit limit cs ys ->
-    loss (Q2R all) (answers_of_group cs (map (fun x => repeat x n) xs))
-                   (answers_of_group cs (map (fun y => repeat y n) ys))
-}.
-
-(** And of a window: any two histories of allowed values, for every way to pick a round and at most k metrics. *)
-Definition window_claim (bs : list block) (k : nat) (L : Q) : Prop :=
-  forall Pick (pick : program Pick) round_of (masks : Pick -> list (list bool)) history history',
-  (forall p, Forall2 (fun b mask => length mask = length (metrics b)) bs (masks p) /\
-             (list_sum (map asked (masks p)) <= k)%nat) ->
-  (forall r, Forall2 allowed bs (history r)) -> (forall r, Forall2 allowed bs (history' r)) ->
-  loss (Q2R L) (window pick round_of (fun p => sampled_report bs (masks p)) history)
-               (window pick round_of (fun p => sampled_report bs (masks p)) history').

@@ -64,6 +64,14 @@ Proof.
     + apply map_ext_in. intros c' Hc'. apply nth_put_other. intros ->. contradiction.
 Qed.
 
+Lemma NoDup_map_in {A B} (f : A -> B) l :
+  (forall a b, In a l -> In b l -> f a = f b -> a = b) -> NoDup l -> NoDup (map f l).
+Proof.
+  intros H ND. induction ND as [|a l NI ND IH]; simpl; constructor.
+  - intros I. apply in_map_iff in I as [b [E I]]. apply H in E; simpl; auto. now subst.
+  - apply IH. intros. apply H; simpl; auto.
+Qed.
+
 (** ** A device that stays: one remembered bit, seen n times *)
 
 Lemma E_column_constant table G c n f :
@@ -83,14 +91,6 @@ Proof.
   - intros c' [->|[]]. assumption.
 Qed.
 
-Lemma loss_each_map {A B} (l : list B) (f g : B -> program A) (L : B -> R) :
-  (forall b, In b l -> loss (L b) (f b) (g b)) -> loss (total l L) (each (map f l)) (each (map g l)).
-Proof.
-  induction l as [|b l IH]; intros H; simpl; [apply loss_0|].
-  apply loss_bind; [apply H; simpl; auto|].
-  intros a. apply loss_after, IH. auto with datatypes.
-Qed.
-
 (** How many remembered bits have another law in class [c'] than in class [c]. *)
 Definition moved (c c' : nat) (table : list Z) : nat := if (nth c table 0 =? nth c' table 0)%Z then 0 else 1.
 Definition changed (m : metric) (c c' : nat) : nat := list_sum (map (moved c c') (tables m)).
@@ -105,33 +105,45 @@ Qed.
 
 Lemma valid_nth m t c : valid m -> In t (tables m) -> (c < classes m)%nat -> valid_threshold (low m) (nth c t 0%Z).
 Proof.
-  intros V I H. destruct (valid_m_tables m V t I) as [HL HF].
-  rewrite Forall_forall in HF. apply HF, nth_In. lia.
+  intros V I H. destruct (valid_m_tables m V t I) as [HL HF]. rewrite Forall_forall in HF. apply HF, nth_In. lia.
+Qed.
+
+(** What holds for classes holds for values, whatever the secret makes of them: condition on it. *)
+Lemma by_classes m L (related : forall V, list V -> list V -> Prop) :
+  (forall V W (f : V -> W) xs ys, related V xs ys -> related W (map f xs) (map f ys)) ->
+  (forall cs cs', related nat cs cs' -> within m cs -> within m cs' ->
+     loss L (answers_of_classes m cs) (answers_of_classes m cs')) ->
+  bounds L (of_values related m).
+Proof.
+  intros HM H X Y [S [V [secret [class_of [xs [ys [HC [HR [-> ->]]]]]]]]]. apply loss_given. intros s.
+  apply H; [now apply HM| |]; intros c I; apply in_map_iff in I as [v [<- _]]; apply HC.
+Qed.
+
+Lemma held_for_map n V W (f : V -> W) xs ys : held_for n V xs ys -> held_for n W (map f xs) (map f ys).
+Proof.
+  intros [x [y [-> ->]]]. exists (f x), (f y). split; clear; (induction n as [|n IH]; simpl; [reflexivity | now rewrite IH]).
 Qed.
 
 (** Claim (loss_of_constant_device; n = 1: loss_per_round): every pair of values, each held through n rounds. *)
 Theorem loss_of_constant_device m bits L n :
-  valid m -> 0 <= L -> within (low m) (flip m) n L ->
+  valid m -> 0 <= L -> covers (low m) (flip m) n L ->
   (forall c c', (c < classes m)%nat -> (c' < classes m)%nat -> (changed m c c' <= bits)%nat) ->
-  forall x y, loss (INR bits * L) (answers m (repeat x n)) (answers m (repeat y n)).
+  bounds (INR bits * L) (of_values (held_for n) m).
 Proof.
-  intros V HL HW HC x y. unfold answers. apply loss_given. intros alpha.
-  assert (R : forall z, map (class_of m alpha) (repeat z n) = repeat (class_of m alpha z) n).
-  { intros z. clear. induction n as [|k IH]; simpl; [reflexivity | now rewrite IH]. }
-  rewrite !R. clear R.
-  set (c := class_of m alpha x). set (c' := class_of m alpha y).
-  assert (Hc : (c < classes m)%nat) by apply (valid_m_class m V).
-  assert (Hc' : (c' < classes m)%nat) by apply (valid_m_class m V).
+  intros V HL HW HC. apply by_classes; [intros; now apply held_for_map|].
+  intros cs cs' [c [c' [-> ->]]] B B'. destruct n as [|n].
+  { apply loss_weaken with 0; [apply Rmult_le_pos; [apply pos_INR | assumption] | apply loss_0]. }
+  assert (Hc : (c < classes m)%nat) by (apply B; simpl; auto).
+  assert (Hc' : (c' < classes m)%nat) by (apply B'; simpl; auto).
   apply loss_weaken with (INR (changed m c c') * L).
   { apply Rmult_le_compat_r; [assumption|]. apply le_INR. now apply HC. }
-  unfold changed. rewrite <- total_count. unfold answers_of_classes. apply loss_each_map.
+  unfold changed. rewrite <- total_count. apply loss_each_map.
   intros t It. pose proof (proj1 (valid_m_tables m V t It)) as Len.
-  apply loss_law with (constant_bit (nth c t 0%Z) (flip m) n) (constant_bit (nth c' t 0%Z) (flip m) n);
+  apply loss_law with (constant_bit (nth c t 0%Z) (flip m) (S n)) (constant_bit (nth c' t 0%Z) (flip m) (S n));
     try (intros; apply E_column_constant; lia).
-  unfold moved. destruct (Z.eqb_spec (nth c t 0%Z) (nth c' t 0%Z)) as [->|NE].
-  - simpl. rewrite Rmult_0_l. apply loss_0.
-  - simpl. rewrite Rmult_1_l.
-    apply loss_of_constant_bit with (low m); auto using valid_m_low, valid_m_flip, valid_nth.
+  unfold moved. destruct (Z.eqb_spec (nth c t 0%Z) (nth c' t 0%Z)) as [->|NE]; simpl INR.
+  - rewrite Rmult_0_l. apply loss_0.
+  - rewrite Rmult_1_l. apply loss_of_constant_bit with (low m); auto using valid_m_low, valid_m_flip, valid_nth.
 Qed.
 
 (** ** Devices of one pattern (Theorem 4) *)
@@ -147,6 +159,12 @@ Proof.
   induction us as [|u us IH]; intros H; [destruct H|]. simpl.
   destruct (Nat.eqb_spec u c) as [->|NE]; [reflexivity|].
   simpl. apply IH. destruct H; [contradiction | assumption].
+Qed.
+
+Lemma place_below c us : In c us -> (place c us < length us)%nat.
+Proof.
+  induction us as [|u us IH]; intros H; [destruct H|]. simpl.
+  destruct (Nat.eqb_spec u c) as [->|NE]; [lia|]. destruct H as [->|H]; [contradiction|]. specialize (IH H). lia.
 Qed.
 
 Definition bits_below (ws ts : list Z) : list bool := map (fun p => (fst p <? snd p)%Z) (combine ws ts).
@@ -193,14 +211,8 @@ Definition between (d : R) (T T' : Z) : Prop :=
 Lemma loss_of_coin d T T' :
   (0 <= T <= SCALE)%Z -> (0 <= T' <= SCALE)%Z -> between d T T' -> loss d (coin T) (coin T').
 Proof.
-  intros HT HT' [H1 H2] f F. rewrite !E_coin by assumption. unfold share.
-  rewrite !minus_IZR in H2. pose proof IZR_SCALE_positive as HS.
-  apply (Rmult_le_reg_r (IZR SCALE)); [assumption|].
-  replace ((IZR T / IZR SCALE * f true + (1 - IZR T / IZR SCALE) * f false) * IZR SCALE)
-    with (IZR T * f true + (IZR SCALE - IZR T) * f false) by (field; lra).
-  replace (exp d * (IZR T' / IZR SCALE * f true + (1 - IZR T' / IZR SCALE) * f false) * IZR SCALE)
-    with (exp d * IZR T' * f true + exp d * (IZR SCALE - IZR T') * f false) by (field; lra).
-  apply Rplus_le_compat; apply Rmult_le_compat_r; auto.
+  intros HT HT' [H1 H2] f F. rewrite !E_coin by assumption. apply by_shares in H1, H2. rewrite !share_rest in H2.
+  pose proof (Rmult_le_compat_r _ _ _ (F true) H1). pose proof (Rmult_le_compat_r _ _ _ (F false) H2). lra.
 Qed.
 
 Theorem loss_of_same_pattern_column table G D rename us cs lo :
@@ -240,53 +252,22 @@ Proof.
   rewrite HL. assumption.
 Qed.
 
-(** ** The time of a change (Theorem 5, tight) *)
+(** ** The time of a change (Theorem 5, tight): given the memo, and hence on average over memos *)
 
-Lemma differing_map {A} eq_dec (f : A -> bool) xs ys :
-  (differing (map f xs) (map f ys) <= rounds_differing eq_dec xs ys)%nat.
+Lemma loss_of_moved_classes m L n cs cs' :
+  valid m -> 0 <= L -> hides (flip m) L -> differ_in n cs cs' ->
+  loss (INR n * INR (length (tables m)) * L) (answers_of_classes m cs) (answers_of_classes m cs').
 Proof.
-  revert ys. induction xs as [|x xs IH]; intros [|y ys]; simpl; try lia.
-  specialize (IH ys). destruct (eq_dec x y) as [->|NE]; [rewrite eqb_reflx; lia|].
-  destruct (eqb (f x) (f y)); lia.
-Qed.
-
-Lemma rounds_differing_map {A B} eqA eqB (f : A -> B) xs ys :
-  (rounds_differing eqB (map f xs) (map f ys) <= rounds_differing eqA xs ys)%nat.
-Proof.
-  revert ys. induction xs as [|x xs IH]; intros [|y ys]; simpl; try lia.
-  specialize (IH ys). destruct (eqA x y) as [->|NE]; destruct (eqB (f _) (f _)); lia || congruence.
-Qed.
-
-(** Claim: the rounded sequences differ in delta rounds; given the memo, and hence on average over memos. *)
-Lemma loss_of_moved_column table G L cs cs' :
-  valid_flip G -> 0 <= L -> hides G L -> length cs = length cs' ->
-  loss (INR (rounds_differing Nat.eq_dec cs cs') * L) (column table G cs) (column table G cs').
-Proof.
-  intros HG HL HH Len. unfold column. apply loss_given. intros memo.
-  eapply loss_weaken; [|apply loss_of_sent with (L := L); auto; now rewrite !map_length].
-  apply Rmult_le_compat_r; [assumption|]. apply le_INR, differing_map.
-Qed.
-
-Theorem loss_of_moved_classes m L cs cs' :
-  valid m -> 0 <= L -> hides (flip m) L -> length cs = length cs' ->
-  loss (INR (rounds_differing Nat.eq_dec cs cs') * INR (length (tables m)) * L)
-       (answers_of_classes m cs) (answers_of_classes m cs').
-Proof.
-  intros V HL HH Len. unfold answers_of_classes.
-  replace (INR (rounds_differing Nat.eq_dec cs cs') * INR (length (tables m)) * L)
-    with (total (tables m) (fun _ => INR (rounds_differing Nat.eq_dec cs cs') * L))
+  intros V HL HH HD. replace (INR n * INR (length (tables m)) * L) with (total (tables m) (fun _ => INR n * L))
     by (rewrite total_const; ring).
-  apply loss_each_map. intros t _. apply loss_of_moved_column; auto using valid_m_flip.
+  apply loss_each_map. intros t _. apply loss_given. intros memo.
+  apply loss_of_sent; auto using valid_m_flip, differ_in_map.
 Qed.
 
-(** Claim (loss_of_moved_change): two histories that differ in delta rounds. *)
-Theorem loss_of_moved_change m L delta xs ys :
-  valid m -> 0 <= L -> hides (flip m) L -> length xs = length ys ->
-  (rounds_differing Z.eq_dec xs ys <= delta)%nat ->
-  loss (INR delta * INR (length (tables m)) * L) (answers m xs) (answers m ys).
+(** Claim (loss_of_moved_change): two histories that differ in n rounds. *)
+Theorem loss_of_moved_change m L n :
+  valid m -> 0 <= L -> hides (flip m) L ->
+  bounds (INR n * INR (length (tables m)) * L) (of_values (fun V => differ_in n) m).
 Proof.
-  intros V HL HH Len HD. unfold answers. apply loss_given. intros alpha.
-  eapply loss_weaken; [|apply loss_of_moved_classes with (L := L); auto; now rewrite !map_length].
-  apply Rmult_le_compat_r; [assumption|]. apply Rmult_le_compat_r; [apply pos_INR|].
-  apply le_INR. eapply Nat.le_trans; [apply rounds_differing_map with (eqA := Z.eq_dec) | exact HD].
+  intros V HL HH. apply by_classes; [intros; now apply differ_in_map|]. intros. now apply loss_of_moved_classes.
 Qed.

@@ -1,7 +1,6 @@
 (** * Finite probability: programs that draw 64-bit words
 
-    No measure theory: the chance of an event is a finite sum, a whole number over a power of 2^64
-    ([chance_is_a_count]), and a loss is what the paper and CLAIMS say ([loss_means]).                            *)
+    No measure theory: a mean is a finite sum, and a loss is what the paper and CLAIMS say ([loss_sets]).          *)
 
 From Coq Require Import Reals ZArith List Lia Lra Psatz.
 From Reticent Require Import Definitions.
@@ -57,15 +56,11 @@ Lemma sum_below_threshold n (T : Z) a b :
   (0 <= T <= Z.of_nat n)%Z ->
   sum_below n (fun u => if (u <? T)%Z then a else b) = IZR T * a + (INR n - IZR T) * b.
 Proof.
-  revert T. induction n as [|n IH]; intros T H.
-  - replace T with 0%Z by lia. simpl. lra.
-  - rewrite S_INR. simpl sum_below.
-    destruct (Z.ltb_spec (Z.of_nat n) T) as [E|E].
-    + assert (T = Z.of_nat n + 1)%Z as -> by lia.
-      rewrite (sum_below_ext n _ (fun _ => a)).
-      * rewrite sum_below_const, plus_IZR, <- INR_IZR_INZ. simpl. lra.
-      * intros u Hu. destruct (Z.ltb_spec u (Z.of_nat n + 1)); [reflexivity | lia].
-    + rewrite IH by lia. lra.
+  revert T. induction n as [|n IH]; intros T H; [replace T with 0%Z by lia; simpl; lra|].
+  rewrite S_INR. simpl sum_below. destruct (Z.ltb_spec (Z.of_nat n) T) as [E|E]; [|rewrite IH by lia; lra].
+  assert (T = Z.of_nat n + 1)%Z as -> by lia. rewrite (sum_below_ext n _ (fun _ => a)).
+  - rewrite sum_below_const, plus_IZR, <- INR_IZR_INZ. simpl. lra.
+  - intros u Hu. destruct (Z.ltb_spec u (Z.of_nat n + 1)); [reflexivity | lia].
 Qed.
 
 Lemma INR_words : INR words = IZR SCALE.
@@ -107,7 +102,6 @@ Qed.
 
 (** ** Programs *)
 
-
 Lemma E_bind {A B} (m : program A) (k : A -> program B) f : E (bind m k) f = E m (fun a => E (k a) f).
 Proof. induction m as [a|next IH]; simpl; [reflexivity|]. apply mean_ext. auto. Qed.
 
@@ -126,29 +120,8 @@ Proof.
   rewrite <- mean_scal. apply mean_ext. auto.
 Qed.
 
-Lemma E_plus {A} (m : program A) f g : E m (fun a => f a + g a) = E m f + E m g.
-Proof.
-  induction m as [a|next IH]; simpl; [reflexivity|].
-  rewrite <- mean_plus. apply mean_ext. auto.
-Qed.
-
 Lemma E_nonneg {A} (m : program A) f : (forall a, 0 <= f a) -> 0 <= E m f.
 Proof. intros H. rewrite <- (E_const m 0). apply E_le. exact H. Qed.
-
-Lemma mean_E {A} (m : program A) (f : Z -> A -> R) :
-  mean (fun u => E m (f u)) = E m (fun a => mean (fun u => f u a)).
-Proof.
-  induction m as [a|next IH]; simpl; [reflexivity|].
-  rewrite mean_swap. apply mean_ext. auto.
-Qed.
-
-(** Independent programs may be drawn in any order. *)
-Lemma E_swap {A B} (m : program A) (n : program B) (f : A -> B -> R) :
-  E m (fun a => E n (f a)) = E n (fun b => E m (fun a => f a b)).
-Proof.
-  induction m as [a|next IH]; simpl; [reflexivity|].
-  rewrite <- mean_E. apply mean_ext. auto.
-Qed.
 
 Lemma E_each_cons {A} (m : program A) rest f :
   E (each (m :: rest)) f = E m (fun a => E (each rest) (fun l => f (a :: l))).
@@ -157,49 +130,13 @@ Proof. simpl each. rewrite E_bind. apply E_ext. intros a. now rewrite E_bind. Qe
 Lemma E_draws_S n f : E (draws (S n)) f = mean (fun u => E (draws n) (fun us => f (u :: us))).
 Proof. simpl. apply mean_ext. intros u _. now rewrite E_bind. Qed.
 
-(** ** Chances are counts *)
-
-Fixpoint count_below (n : nat) (f : Z -> Z) : Z :=
-  match n with
-  | O => 0
-  | S k => count_below k f + f (Z.of_nat k)
-  end.
-
-(** How many of the (2^64)^n tables of n words are in a set. *)
-Fixpoint count (n : nat) (S : list Z -> bool) : Z :=
-  match n with
-  | O => if S [] then 1 else 0
-  | Datatypes.S k => count_below words (fun u => count k (fun us => S (u :: us)))
-  end.
-
-Theorem chance_is_a_count n (S : list Z -> bool) :
-  P (draws n) S = IZR (count n S) / IZR SCALE ^ n.
-Proof.
-  revert S. induction n as [|n IH]; intros S.
-  - unfold P. simpl. destruct (S []); simpl; lra.
-  - unfold P. simpl.
-    rewrite (mean_ext _ (fun u => / IZR SCALE ^ n * IZR (count n (fun us => S (u :: us))))).
-    + rewrite mean_scal. unfold mean.
-      assert (H : forall k f, IZR (count_below k f) = sum_below k (fun u => IZR (f u))).
-      { induction k as [|k IHk]; intros; simpl; [reflexivity|]. now rewrite plus_IZR, IHk. }
-      rewrite H. field. pose proof IZR_SCALE_positive. split; [|lra]. apply pow_nonzero. lra.
-    + intros u _. rewrite E_bind. simpl.
-      specialize (IH (fun us => S (u :: us))). unfold P in IH. rewrite IH. lra.
-Qed.
-
 (** ** Loss *)
 
 (** In particular for every set of things that may be sent. *)
 Theorem loss_sets {A} L (X Y : program A) : loss L X Y -> forall S, P X S <= exp L * P Y S.
 Proof. intros H S. apply H. intros a. destruct (S a); lra. Qed.
 
-(** Everything that may be sent. *)
-Fixpoint outcomes {A} (m : program A) : list A :=
-  match m with
-  | Ret a => [a]
-  | Draw next => flat_map (fun n => outcomes (next (Z.of_nat n))) (seq 0 words)
-  end.
-
+(** Sums over a list. *)
 Fixpoint total {A} (l : list A) (f : A -> R) : R :=
   match l with
   | [] => 0
@@ -235,49 +172,14 @@ Proof.
   intros H. rewrite <- (Rmult_0_r (INR (length l))), <- total_const. apply total_le. exact H.
 Qed.
 
-Section PointByPoint.
-  Context {A : Type} (eq_dec : forall a b : A, {a = b} + {a <> b}).
+Lemma total_map {A B} (f : A -> B) l g : total (map f l) g = total l (fun a => g (f a)).
+Proof. induction l as [|a l IH]; simpl; [reflexivity | now rewrite IH]. Qed.
 
-  Definition is (o a : A) : bool := if eq_dec o a then true else false.
-
-  Lemma total_is l f a : NoDup l -> In a l -> total l (fun o => (if is o a then 1 else 0) * f o) = f a.
-  Proof.
-    induction l as [|b l IH]; intros ND I; [destruct I|]. simpl. inversion_clear ND.
-    unfold is at 1. destruct (eq_dec b a) as [->|NE].
-    - rewrite (total_ext l _ (fun _ => 0)), total_const; [lra|].
-      intros o Ho. unfold is. destruct (eq_dec o a) as [->|]; [contradiction | lra].
-    - destruct I as [->|I]; [contradiction|]. rewrite IH by assumption. lra.
-  Qed.
-
-  Lemma E_by_outcomes (X : program A) f l :
-    NoDup l -> (forall a, In a (outcomes X) -> In a l) -> E X f = total l (fun o => P X (is o) * f o).
-  Proof.
-    intros ND. induction X as [a|next IH]; intros H; unfold P; simpl.
-    - symmetry. apply total_is; [assumption|]. apply H. simpl. auto.
-    - rewrite (mean_ext _ (fun u => total l (fun o => P (next u) (is o) * f o))).
-      + clear IH H ND. induction l as [|o l IHl]; simpl; [apply mean_const|].
-        rewrite mean_plus, IHl. f_equal.
-        rewrite Rmult_comm, <- mean_scal. apply mean_ext. intros. unfold P. lra.
-      + intros u Hu. apply IH. intros a Ha. apply H. simpl. apply in_flat_map.
-        exists (Z.to_nat u). split.
-        * apply in_seq. rewrite <- (Nat2Z.id words), Z_words. lia.
-        * now rewrite Z2Nat.id by lia.
-  Qed.
-
-  (** The definition of LDP in the paper, and of CLAIMS: every answer is at most e^L times as likely. *)
-  Theorem loss_means L (X Y : program A) :
-    loss L X Y <-> forall o, P X (is o) <= exp L * P Y (is o).
-  Proof.
-    split; intros H.
-    - intros o. now apply loss_sets.
-    - intros f F. set (l := nodup eq_dec (outcomes X ++ outcomes Y)).
-      assert (ND : NoDup l) by apply NoDup_nodup.
-      rewrite (E_by_outcomes X f l), (E_by_outcomes Y f l), <- total_scal; auto;
-        try (intros; apply nodup_In, in_or_app; auto).
-      apply total_le. intros o _. rewrite <- Rmult_assoc.
-      apply Rmult_le_compat_r; auto.
-  Qed.
-End PointByPoint.
+Lemma total_filter {A} (l : list A) (b : A -> bool) f : (forall a, In a l -> 0 <= f a) -> total (filter b l) f <= total l f.
+Proof.
+  induction l as [|a l IH]; intros H; simpl; [lra|]. specialize (IH (fun c Hc => H c (or_intror Hc))).
+  pose proof (H a (or_introl eq_refl)). destruct (b a); simpl; lra.
+Qed.
 
 (** ** What follows for every program *)
 
@@ -322,12 +224,9 @@ Proof.
 Qed.
 
 (** [compose]: several answers with words of their own. *)
-Theorem loss_each {A} (Ls : list R) (Xs Ys : list (program A)) :
-  Forall2 (fun L XY => loss L (fst XY) (snd XY)) Ls (combine Xs Ys) -> length Xs = length Ys ->
-  loss (fold_right Rplus 0 Ls) (each Xs) (each Ys).
+Lemma loss_each_map {A B} (l : list B) (f g : B -> program A) (L : B -> R) :
+  (forall b, In b l -> loss (L b) (f b) (g b)) -> loss (total l L) (each (map f l)) (each (map g l)).
 Proof.
-  revert Ls Ys. induction Xs as [|X Xs IH]; intros Ls [|Y Ys] H HL; simpl in *; try discriminate.
-  - inversion H. subst. simpl. apply loss_0.
-  - inversion H as [|L ? Ls' ? HXY Hrest]. subst. simpl in *.
-    apply loss_bind; [assumption|]. intros a. apply loss_after. apply IH; [assumption | lia].
+  induction l as [|b l IH]; intros H; simpl; [apply loss_0|].
+  apply loss_bind; [apply H; simpl; auto|]. intros a. apply loss_after, IH. auto with datatypes.
 Qed.

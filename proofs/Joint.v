@@ -1,174 +1,121 @@
 (** * Counters that share a limit (Theorem 7, exact) *)
 
-From Coq Require Import Reals ZArith QArith Qreals List Lia Lra Psatz Bool Arith.
-From Reticent Require Import Definitions Draws Bits Device Histories Rounding.
+From Coq Require Import Reals ZArith List Lia Lra Psatz Bool Arith.
+From Reticent Require Import Definitions Draws Bits Device Rounding.
 Import ListNotations.
 Open Scope R_scope.
 
-(** ** The inequality, for chances of a 1 from l up to l + (1-2l) x, with x the part of the range in use *)
+(** ** Products *)
 
-(** One counter in two cases: its chance of a 1, and (at most) the part of its range that is in use. *)
-Record compared := { chance_x : R; chance_y : R; part_x : R; part_y : R }.
-
-Definition compared_within (l : R) (c : compared) : Prop :=
-  l <= chance_x c <= l + (1 - 2 * l) * part_x c /\ l <= chance_y c <= l + (1 - 2 * l) * part_y c /\
-  0 <= part_x c <= 1 /\ 0 <= part_y c <= 1.
-
-(** The chance of a vector of answers. *)
-Fixpoint chance (ps : list R) (os : list bool) : R :=
-  match ps, os with
-  | [], [] => 1
-  | p :: ps', o :: os' => (if o then p else 1 - p) * chance ps' os'
-  | _, _ => 0
+Fixpoint prod {A} (l : list A) (f : A -> R) : R :=
+  match l with
+  | [] => 1
+  | a :: rest => f a * prod rest f
   end.
 
-Fixpoint product (l : list R) : R := match l with [] => 1 | a :: r => a * product r end.
-Fixpoint sum (l : list R) : R := match l with [] => 0 | a :: r => a + sum r end.
-
-(** The parts of the counters that answer [b]. *)
-Fixpoint parts (b : bool) (part : compared -> R) (cs : list compared) (os : list bool) : list R :=
-  match cs, os with
-  | c :: cs', o :: os' => if eqb b o then part c :: parts b part cs' os' else parts b part cs' os'
-  | _, _ => []
-  end.
-
-Lemma chance_nonneg {A} (cs : list A) os (p : A -> R) :
-  (forall c, In c cs -> 0 <= p c <= 1) -> 0 <= chance (map p cs) os.
+Lemma prod_le {A} (l : list A) f g : (forall a, In a l -> 0 <= f a <= g a) -> 0 <= prod l f <= prod l g.
 Proof.
-  intros H. revert os. induction cs as [|c cs IH]; intros [|o os]; simpl; try lra.
-  pose proof (H c (or_introl eq_refl)). specialize (IH (fun d Hd => H d (or_intror Hd)) os).
-  apply Rmult_le_pos; [destruct o; lra | assumption].
+  induction l as [|a l IH]; intros H; simpl; [lra|].
+  specialize (IH (fun b Hb => H b (or_intror Hb))). pose proof (H a (or_introl eq_refl)).
+  split; [apply Rmult_le_pos; lra | apply Rmult_le_compat; lra].
 Qed.
 
-Lemma compared_chances l c :
-  0 < l <= 1 / 2 -> compared_within l c ->
-  l <= chance_x c <= 1 - l /\ l <= chance_y c <= 1 - l /\ 0 <= chance_x c <= 1 /\ 0 <= chance_y c <= 1.
-Proof. intros Hl [H1 [H2 [H3 H4]]]. repeat split; nra. Qed.
+Lemma prod_mult {A} (l : list A) f g : prod l (fun a => f a * g a) = prod l f * prod l g.
+Proof. induction l as [|a l IH]; simpl; [lra | rewrite IH; ring]. Qed.
 
-(** A 1 gains at most 1 + g x in the numerator, a 0 at most 1/(1 - c y) in the denominator. *)
-Lemma ones_and_zeros l cs os :
-  0 < l <= 1 / 2 -> (forall c, In c cs -> compared_within l c) ->
-  let g := (1 - 2 * l) / l in let c := (1 - 2 * l) / (1 - l) in
-  chance (map chance_x cs) os * product (map (fun y => 1 - c * y) (parts false part_y cs os))
-  <= chance (map chance_y cs) os * product (map (fun x => 1 + g * x) (parts true part_x cs os)).
+Lemma prod_exp {A} (l : list A) (k : A -> R) : prod l (fun a => exp (k a)) = exp (total l k).
+Proof. induction l as [|a l IH]; simpl; [now rewrite exp_0 | now rewrite IH, exp_plus]. Qed.
+
+Lemma prod_const {A} (l : list A) (c : R) : prod l (fun _ => c) = c ^ length l.
+Proof. induction l as [|a l IH]; simpl; [reflexivity | now rewrite IH]. Qed.
+
+Lemma prod_filter {A} (l : list A) (b : A -> bool) f : prod l (fun a => if b a then f a else 1) = prod (filter b l) f.
+Proof. induction l as [|a l IH]; simpl; [reflexivity|]. destruct (b a); simpl; rewrite IH; ring. Qed.
+
+(** ** The inequality, for chances of a 1 from l up to l + (1-2l) u, with u the part of the range in use *)
+
+Section Inequality.
+  Context {A : Type} (px py ux uy : A -> R).   (* chances of a 1 and parts in use, in the two cases *)
+
+  Definition on_line (l : R) (a : A) : Prop :=
+    l <= px a <= l + (1 - 2 * l) * ux a /\ l <= py a <= l + (1 - 2 * l) * uy a /\ 0 <= ux a <= 1 /\ 0 <= uy a <= 1.
+
+  (** The chance of a vector of answers. *)
+  Definition sends (p : A -> R) (ao : A * bool) : R := if snd ao then p (fst ao) else 1 - p (fst ao).
+  Definition chance (p : A -> R) (aos : list (A * bool)) : R := prod aos (sends p).
+
+  Lemma chances l ao : 0 < l <= 1 / 2 -> on_line l (fst ao) -> 0 <= sends px ao <= 1 /\ 0 <= sends py ao <= 1.
+  Proof. intros Hl [H1 [H2 [H3 H4]]]. unfold sends. destruct (snd ao); repeat split; nra. Qed.
+
+  Definition ones (aos : list (A * bool)) : list (A * bool) := filter snd aos.
+  Definition zeros (aos : list (A * bool)) : list (A * bool) := filter (fun ao => negb (snd ao)) aos.
+
+  (** A 1 gains at most 1 + g u in the numerator, a 0 at most 1/(1 - c u) in the denominator. *)
+  Lemma ones_and_zeros l aos :
+    0 < l <= 1 / 2 -> (forall ao, In ao aos -> on_line l (fst ao)) ->
+    let g := (1 - 2 * l) / l in let c := (1 - 2 * l) / (1 - l) in
+    chance px aos * prod (zeros aos) (fun ao => 1 - c * uy (fst ao))
+    <= chance py aos * prod (ones aos) (fun ao => 1 + g * ux (fst ao)).
+  Proof.
+    intros Hl H g c. unfold chance, ones, zeros. rewrite <- !prod_filter, <- !prod_mult.
+    apply prod_le. intros ao I. destruct (chances l ao Hl (H ao I)) as [CX CY].
+    destruct (H ao I) as [Hp [Hq [Hx Hy]]]. unfold sends in *. destruct (snd ao); simpl negb.
+    - assert (E : l * (1 + g * ux (fst ao)) = l + (1 - 2 * l) * ux (fst ao)) by (unfold g; field; lra).
+      assert (0 <= g) by (unfold g; apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]). split; nra.
+    - assert (E : (1 - l) * (1 - c * uy (fst ao)) = 1 - (l + (1 - 2 * l) * uy (fst ao))) by (unfold c; field; lra).
+      assert (0 <= 1 - c * uy (fst ao)) by nra. split; nra.
+  Qed.
+End Inequality.
+
+(** The ones do best when they share alike (the arithmetic and the geometric mean, from 1 + t <= e^t). *)
+Lemma even_is_best {A} g s (xs : list A) u :
+  0 <= g -> 0 <= s -> (forall a, In a xs -> 0 <= u a) -> total xs u <= s ->
+  prod xs (fun a => 1 + g * u a) <= (1 + g * s / INR (length xs)) ^ length xs.
 Proof.
-  intros Hl H g c. revert os. induction cs as [|k cs IH]; intros [|o os]; simpl; try lra.
-  specialize (IH (fun d Hd => H d (or_intror Hd)) os).
-  pose proof (H k (or_introl eq_refl)) as Hk. destruct (compared_chances l k Hl Hk) as [K1 [K2 _]].
-  destruct Hk as [Hp [Hq [Hx Hy]]].
-  assert (N1 : 0 <= chance (map chance_x cs) os).
-  { apply chance_nonneg. intros d Hd. apply (compared_chances l d Hl). apply H. now right. }
-  assert (N2 : 0 <= chance (map chance_y cs) os).
-  { apply chance_nonneg. intros d Hd. apply (compared_chances l d Hl). apply H. now right. }
-  set (A := chance (map chance_x cs) os) in *. set (B := chance (map chance_y cs) os) in *.
-  assert (g0 : 0 <= g) by (unfold g; apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]).
-  set (Z := product (map (fun y => 1 - c * y) (parts false part_y cs os))) in *.
-  set (O := product (map (fun x => 1 + g * x) (parts true part_x cs os))) in *.
-  assert (O0 : 0 <= O).
-  { unfold O. clear - g0 H. revert os. induction cs as [|d cs IH]; intros [|o os]; simpl; try lra.
-    assert (P := H d (or_intror (or_introl eq_refl))). destruct P as [_ [_ [P _]]].
-    destruct o; simpl; [apply Rmult_le_pos; [nra|]|]; apply IH; intros e He; apply H; simpl in *; tauto. }
-  destruct o; simpl; fold Z O.
-  - assert (E : l * (1 + g * part_x k) = l + (1 - 2 * l) * part_x k) by (unfold g; field; lra).
-    assert (S : chance_x k <= chance_y k * (1 + g * part_x k)) by nra.
-    replace (chance_x k * A * Z) with (chance_x k * (A * Z)) by ring.
-    replace (chance_y k * B * ((1 + g * part_x k) * O)) with (chance_y k * (1 + g * part_x k) * (B * O)) by ring.
-    apply Rle_trans with (chance_x k * (B * O)); [apply Rmult_le_compat_l; lra|].
-    apply Rmult_le_compat_r; [now apply Rmult_le_pos | assumption].
-  - assert (E : (1 - l) * (1 - c * part_y k) = 1 - (l + (1 - 2 * l) * part_y k)) by (unfold c; field; lra).
-    assert (c1 : 0 <= c <= 1).
-    { unfold c. split; [apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]|].
-      apply (Rmult_le_reg_r (1 - l)); [lra|]. field_simplify; lra. }
-    assert (S : (1 - chance_x k) * (1 - c * part_y k) <= 1 - chance_y k).
-    { apply Rle_trans with ((1 - l) * (1 - c * part_y k)); [apply Rmult_le_compat_r; nra | lra]. }
-    replace ((1 - chance_x k) * A * ((1 - c * part_y k) * Z))
-      with ((1 - chance_x k) * (1 - c * part_y k) * (A * Z)) by ring.
-    replace ((1 - chance_y k) * B * O) with ((1 - chance_y k) * (B * O)) by ring.
-    apply Rle_trans with ((1 - chance_x k) * (1 - c * part_y k) * (B * O)).
-    + apply Rmult_le_compat_l; [apply Rmult_le_pos; nra | assumption].
-    + apply Rmult_le_compat_r; [|assumption].
-      now apply Rmult_le_pos.
+  intros Hg Hs Hu Hsum. destruct xs as [|a0 xs0] eqn:Exs; [simpl; lra|]. rewrite <- Exs in *. set (r := length xs).
+  assert (R0 : 0 < INR r) by (apply lt_0_INR; unfold r; rewrite Exs; simpl; lia).
+  set (M := 1 + g * s / INR r).
+  assert (M1 : 1 <= M).
+  { unfold M. assert (0 <= g * s / INR r); [|lra]. apply Rmult_le_pos; [nra | left; now apply Rinv_0_lt_compat]. }
+  set (k := fun a => (g * u a - (M - 1)) / M).
+  apply Rle_trans with (prod xs (fun a => M * exp (k a))).
+  { apply prod_le. intros a I. specialize (Hu a I). pose proof (exp_ineq1_le (k a)) as X.
+    apply (Rmult_le_compat_l M) in X; [|lra].
+    replace (M * (1 + k a)) with (1 + g * u a) in X by (unfold k; field; lra). split; [nra | exact X]. }
+  rewrite prod_mult, prod_const, prod_exp. fold r.
+  assert (K : total xs k <= 0).
+  { unfold k. rewrite (total_ext xs _ (fun a => g / M * u a + - ((M - 1) / M))) by (intros; field; lra).
+    rewrite total_plus, total_scal, total_const. fold r.
+    replace (INR r * - ((M - 1) / M)) with (- (INR r * (M - 1)) * / M) by (field; lra).
+    replace (INR r * (M - 1)) with (g * s) by (unfold M; field; lra).
+    assert (I : 0 < / M) by (apply Rinv_0_lt_compat; lra). unfold Rdiv. assert (0 <= (s - total xs u) * (g * / M)); [|nra].
+    apply Rmult_le_pos; [lra | nra]. }
+  pose proof (exp_le _ _ K) as X. rewrite exp_0 in X. assert (0 < M ^ r) by (apply pow_lt; lra). nra.
 Qed.
 
-(** The ones do best when they share alike (the arithmetic and the geometric mean, from 1 + u <= e^u). *)
-Lemma even_is_best g s xs :
-  0 <= g -> 0 <= s -> (forall x, In x xs -> 0 <= x) -> sum xs <= s ->
-  product (map (fun x => 1 + g * x) xs) <= (1 + g * s / INR (length xs)) ^ length xs.
+(** The zeros do best when the limit is heaped on as few as possible: k of them whole, and f of one more. Proof by
+    induction: moving value from y to what is heaped already never raises the product. *)
+Lemma heaped_is_worst {A} c k f (ys : list A) u :
+  0 <= c <= 1 -> 0 <= f <= 1 -> (forall a, In a ys -> 0 <= u a <= 1) -> total ys u <= INR k + f ->
+  (1 - c) ^ k * (1 - c * f) <= prod ys (fun a => 1 - c * u a).
 Proof.
-  intros Hg Hs Hx Hsum. destruct xs as [|x0 xs0]; [simpl; lra|].
-  set (xs := x0 :: xs0) in *. set (r := length xs).
-  assert (R0 : 0 < INR r) by (apply lt_0_INR; unfold r, xs; simpl; lia).
-  set (A := 1 + g * s / INR r).
-  assert (A1 : 1 <= A).
-  { unfold A. assert (0 <= g * s / INR r); [|lra].
-    apply Rmult_le_pos; [now apply Rmult_le_pos | left; now apply Rinv_0_lt_compat]. }
-  assert (K : forall l, (forall x, In x l -> 0 <= x) ->
-              product (map (fun x => 1 + g * x) l)
-              <= A ^ length l * exp ((g * sum l - INR (length l) * (A - 1)) / A)).
-  { induction l as [|x l IH]; intros Hl; [simpl; rewrite Rmult_0_r, Rmult_0_l, Rminus_0_r; unfold Rdiv; rewrite Rmult_0_l, exp_0; lra|].
-    specialize (IH (fun y Hy => Hl y (or_intror Hy))). pose proof (Hl x (or_introl eq_refl)).
-    change (length (x :: l)) with (S (length l)). rewrite S_INR.
-    replace ((g * sum (x :: l) - (INR (length l) + 1) * (A - 1)) / A)
-      with ((g * x - (A - 1)) / A + (g * sum l - INR (length l) * (A - 1)) / A) by (simpl; field; lra).
-    rewrite exp_plus. simpl.
-    assert (one : 1 + g * x <= A * exp ((g * x - (A - 1)) / A)).
-    { pose proof (exp_ineq1_le ((g * x - (A - 1)) / A)) as I.
-      apply (Rmult_le_compat_l A) in I; [|lra].
-      replace (A * (1 + (g * x - (A - 1)) / A)) with (1 + g * x) in I by (field; lra). exact I. }
-    assert (P0 : 0 <= product (map (fun x => 1 + g * x) l)).
-    { clear - Hg Hl. induction l as [|y l IH]; simpl; [lra|]. apply Rmult_le_pos.
-      - assert (0 <= y) by (apply Hl; simpl; auto). nra.
-      - apply IH. intros z Hz. apply Hl. simpl in *. tauto. }
-    replace (A * A ^ length l * (exp ((g * x - (A - 1)) / A) * exp ((g * sum l - INR (length l) * (A - 1)) / A)))
-      with (A * exp ((g * x - (A - 1)) / A) * (A ^ length l * exp ((g * sum l - INR (length l) * (A - 1)) / A)))
-      by ring.
-    apply Rmult_le_compat; try assumption. nra. }
-  eapply Rle_trans; [apply (K xs Hx)|]. fold r.
-  assert (Z : (g * sum xs - INR r * (A - 1)) / A <= 0).
-  { replace (INR r * (A - 1)) with (g * s) by (unfold A; field; lra).
-    apply (Rmult_le_reg_r A); [lra|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l by lra. nra. }
-  assert (exp ((g * sum xs - INR r * (A - 1)) / A) <= 1).
-  { apply Rle_trans with (exp 0); [|rewrite exp_0; lra].
-    destruct Z as [Z|Z]; [left; now apply exp_increasing | rewrite Z; lra]. }
-  assert (0 < A ^ r) by (apply pow_lt; lra). nra.
-Qed.
-
-(** The zeros do best when the limit is heaped on as few as possible: k of them whole, and f of one more. *)
-Lemma heaped_is_worst c k f ys :
-  0 <= c <= 1 -> 0 <= f <= 1 -> (forall y, In y ys -> 0 <= y <= 1) -> sum ys <= INR k + f ->
-  (1 - c) ^ k * (1 - c * f) <= product (map (fun y => 1 - c * y) ys).
-Proof.
-  intros Hc. revert k f. induction ys as [|y ys IH]; intros k f Hf Hy Hs; simpl.
+  intros Hc. revert k f. induction ys as [|a ys IH]; intros k f Hf Hy Hs; simpl in *.
   - assert (0 <= (1 - c) ^ k <= 1).
     { split; [apply pow_le; lra|]. apply Rle_trans with (1 ^ k); [apply pow_incr; lra | rewrite pow1; lra]. }
     assert (0 <= 1 - c * f <= 1) by nra. nra.
-  - pose proof (Hy y (or_introl eq_refl)) as Y. specialize (fun k f Hf => IH k f Hf (fun z Hz => Hy z (or_intror Hz))).
-    assert (P : 0 <= (1 - c) ^ k) by (apply pow_le; lra).
-    simpl in Hs. destruct (Rle_dec y f) as [L|L].
-    + specialize (IH k (f - y) ltac:(lra) ltac:(lra)).
-      assert (1 - c * f <= (1 - c * y) * (1 - c * (f - y))).
-      { assert (0 <= c * c * (y * (f - y))) by (apply Rmult_le_pos; [nra | apply Rmult_le_pos; lra]). nra. }
-      apply Rle_trans with ((1 - c * y) * ((1 - c) ^ k * (1 - c * (f - y)))).
-      * replace ((1 - c * y) * ((1 - c) ^ k * (1 - c * (f - y))))
-          with ((1 - c) ^ k * ((1 - c * y) * (1 - c * (f - y)))) by ring.
-        now apply Rmult_le_compat_l.
-      * apply Rmult_le_compat_l; [nra | assumption].
+  - pose proof (Hy a (or_introl eq_refl)) as Y. specialize (fun k f Hf => IH k f Hf (fun z Hz => Hy z (or_intror Hz))).
+    set (y := u a) in *. set (Q := prod ys _) in *.
+    assert (step : forall j h d, (1 - c) ^ j * (1 - c * h) <= Q -> 0 <= d ->
+                   (1 - c) ^ k * (1 - c * f) = (1 - c) ^ j * ((1 - c * y) * (1 - c * h) - c * c * d) ->
+                   (1 - c) ^ k * (1 - c * f) <= (1 - c * y) * Q).
+    { intros j h d HQ Hd ->. assert (0 <= (1 - c) ^ j) by (apply pow_le; lra).
+      assert (0 <= (1 - c) ^ j * (c * c * d)) by (apply Rmult_le_pos; nra).
+      assert (0 <= 1 - c * y) by nra. nra. }
+    destruct (Rle_dec y f) as [L|L].
+    + apply (step k (f - y) (y * (f - y))); [apply IH; lra | nra | ring].
     + destruct k as [|k].
-      * exfalso. assert (0 <= sum ys).
-        { clear - Hy. induction ys as [|z ys IH]; simpl; [lra|].
-          assert (0 <= z <= 1) by (apply Hy; simpl; auto).
-          assert (0 <= sum ys) by (apply IH; intros w Hw; apply Hy; simpl in *; tauto). lra. }
-        simpl in Hs. lra.
-      * rewrite S_INR in Hs. specialize (IH k (1 + f - y) ltac:(lra) ltac:(lra)).
-        assert (P' : 0 <= (1 - c) ^ k) by (apply pow_le; lra).
-        assert ((1 - c) * (1 - c * f) <= (1 - c * y) * (1 - c * (1 + f - y))).
-        { assert (0 <= c * c * ((y - f) * (1 - y))) by (apply Rmult_le_pos; [nra | apply Rmult_le_pos; lra]). nra. }
-        apply Rle_trans with ((1 - c * y) * ((1 - c) ^ k * (1 - c * (1 + f - y)))).
-        -- replace ((1 - c * y) * ((1 - c) ^ k * (1 - c * (1 + f - y))))
-             with ((1 - c) ^ k * ((1 - c * y) * (1 - c * (1 + f - y)))) by ring.
-           replace ((1 - c) ^ S k * (1 - c * f)) with ((1 - c) ^ k * ((1 - c) * (1 - c * f))) by (simpl; ring).
-           now apply Rmult_le_compat_l.
-        -- apply Rmult_le_compat_l; [nra | assumption].
+      * exfalso. assert (0 <= total ys u) by (apply total_nonneg; intros z Hz; now apply Hy, or_intror). simpl in Hs. lra.
+      * rewrite S_INR in Hs. apply (step k (1 + f - y) ((y - f) * (1 - y))); [apply IH; lra | nra | simpl; ring].
 Qed.
 
 (** What the figure must be at least, for r ones among t counters with a limit of B ranges. *)
@@ -177,165 +124,97 @@ Definition enough (l B : R) (t r : nat) (F : R) : Prop :=
     (1 + (1 - 2 * l) / l * Rmin B (INR r) / INR r) ^ r
     <= exp F * ((1 - (1 - 2 * l) / (1 - l)) ^ k * (1 - (1 - 2 * l) / (1 - l) * f)).
 
-Lemma parts_length b part cs os :
-  length cs = length os -> (length (parts b part cs os) + length (parts (negb b) part cs os) = length cs)%nat.
+Lemma ones_zeros_length {A} (aos : list (A * bool)) : (length (ones aos) + length (zeros aos) = length aos)%nat.
+Proof. unfold ones, zeros. induction aos as [|[a []] aos IH]; simpl; lia. Qed.
+
+(** Parts in use of the ones, or of the zeros, are within the limit and within as many ranges. *)
+Lemma part_of_limit {A} (aos : list (A * bool)) b (u : A -> R) B :
+  (forall ao, In ao aos -> 0 <= u (fst ao) <= 1) -> total aos (fun ao => u (fst ao)) <= B ->
+  total (filter b aos) (fun ao => u (fst ao)) <= Rmin B (INR (length (filter b aos))).
 Proof.
-  revert os. induction cs as [|c cs IH]; intros [|o os] H; simpl in *; try lia.
-  specialize (IH os ltac:(lia)). destruct b, o; simpl in *; lia.
+  intros H HB. apply Rmin_glb.
+  - eapply Rle_trans; [apply total_filter | exact HB]. intros ao I. now apply H.
+  - rewrite <- (Rmult_1_r (INR _)), <- total_const. apply total_le. intros ao I. apply filter_In in I. now apply H.
 Qed.
 
-Lemma parts_length_any b p p' cs os : length (parts b p cs os) = length (parts b p' cs os).
+Theorem joint_limit {A} (px py ux uy : A -> R) l B F (aos : list (A * bool)) :
+  0 < l <= 1 / 2 -> 0 <= B -> (forall ao, In ao aos -> on_line px py ux uy l (fst ao)) ->
+  total aos (fun ao => ux (fst ao)) <= B -> total aos (fun ao => uy (fst ao)) <= B ->
+  (forall r, (r <= length aos)%nat -> enough l B (length aos) r F) ->
+  chance px aos <= exp F * chance py aos.
 Proof.
-  revert os. induction cs as [|c cs IH]; intros [|o os]; simpl; try reflexivity.
-  destruct (eqb b o); simpl; [f_equal|]; apply IH.
-Qed.
-
-Lemma parts_sum b part cs os :
-  (forall c, In c cs -> 0 <= part c <= 1) -> length cs = length os ->
-  0 <= sum (parts b part cs os) <= sum (map part cs) /\ sum (parts b part cs os) <= INR (length (parts b part cs os)).
-Proof.
-  intros H. revert os. induction cs as [|c cs IH]; intros [|o os] L; simpl in *; try lia; try lra.
-  pose proof (H c (or_introl eq_refl)). specialize (IH (fun d Hd => H d (or_intror Hd)) os ltac:(lia)).
-  destruct (eqb b o); [|lra].
-  change (length (part c :: parts b part cs os)) with (S (length (parts b part cs os))). rewrite S_INR. simpl. lra.
-Qed.
-
-Lemma parts_in b part cs os x : In x (parts b part cs os) -> exists c, In c cs /\ x = part c.
-Proof.
-  revert os. induction cs as [|c cs IH]; intros [|o os] H; simpl in *; try contradiction.
-  destruct (eqb b o); simpl in H.
-  - destruct H as [<-|H]; [exists c; auto|]. destruct (IH os H) as [d [D1 D2]]. exists d; auto.
-  - destruct (IH os H) as [d [D1 D2]]. exists d; auto.
-Qed.
-
-Theorem joint_limit l B F cs os :
-  0 < l <= 1 / 2 -> 0 <= B -> (forall c, In c cs -> compared_within l c) ->
-  sum (map part_x cs) <= B -> sum (map part_y cs) <= B ->
-  (forall r, (r <= length cs)%nat -> enough l B (length cs) r F) ->
-  length cs = length os ->
-  chance (map chance_x cs) os <= exp F * chance (map chance_y cs) os.
-Proof.
-  intros Hl HB H Hx Hy HF Len.
-  pose proof (ones_and_zeros l cs os Hl H) as OZ. cbv zeta in OZ.
+  intros Hl HB H Hx Hy HF. pose proof (ones_and_zeros px py ux uy l aos Hl H) as OZ. cbv zeta in OZ.
+  pose proof (ones_zeros_length aos) as PL. set (r := length (ones aos)) in *.
+  destruct (HF r ltac:(lia)) as [k [f [Hf [Hk HE]]]].
   set (g := (1 - 2 * l) / l) in *. set (c := (1 - 2 * l) / (1 - l)) in *.
   assert (g0 : 0 <= g) by (unfold g; apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]).
   assert (c1 : 0 <= c < 1).
   { unfold c. split; [apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]|].
     apply (Rmult_lt_reg_r (1 - l)); [lra|]. field_simplify; lra. }
-  set (X := parts true part_x cs os) in *. set (Y := parts false part_y cs os) in *.
-  assert (HXp : forall d, In d cs -> 0 <= part_x d <= 1) by (intros d Hd; apply (H d Hd)).
-  assert (HYp : forall d, In d cs -> 0 <= part_y d <= 1) by (intros d Hd; apply (H d Hd)).
-  destruct (parts_sum true part_x cs os HXp Len) as [X1 X2]. fold X in X1, X2.
-  destruct (parts_sum false part_y cs os HYp Len) as [Y1 Y2]. fold Y in Y1, Y2.
-  pose proof (parts_length true part_x cs os Len) as PL. simpl negb in PL.
-  rewrite (parts_length_any false part_x part_y) in PL. fold X Y in PL.
-  set (r := length X) in *.
-  destruct (HF r ltac:(lia)) as [k [f [Hf [Hk HE]]]]. fold g c in HE.
-  assert (ones : product (map (fun x => 1 + g * x) X) <= (1 + g * Rmin B (INR r) / INR r) ^ r).
+  assert (PX : prod (ones aos) (fun ao => 1 + g * ux (fst ao)) <= (1 + g * Rmin B (INR r) / INR r) ^ r).
   { apply even_is_best; auto.
-    - unfold Rmin. destruct (Rle_dec _ _); [assumption | apply pos_INR].
-    - intros x Ix. apply parts_in in Ix as [d [D1 ->]]. now apply HXp.
-    - unfold Rmin. destruct (Rle_dec _ _); lra. }
-  assert (zeros : (1 - c) ^ k * (1 - c * f) <= product (map (fun y => 1 - c * y) Y)).
+    - apply Rmin_glb; [assumption | apply pos_INR].
+    - intros ao I. apply filter_In in I as [I _]. now apply (H ao).
+    - apply part_of_limit; [intros ao I; now apply (H ao) | assumption]. }
+  assert (PZ : (1 - c) ^ k * (1 - c * f) <= prod (zeros aos) (fun ao => 1 - c * uy (fst ao))).
   { apply heaped_is_worst; auto; [lra| |].
-    - intros y Iy. apply parts_in in Iy as [d [D1 ->]]. now apply HYp.
-    - apply Rle_trans with (Rmin B (INR (length cs - r))); [|assumption].
-      replace (length cs - r)%nat with (length Y) by lia.
-      unfold Rmin. destruct (Rle_dec _ _); lra. }
-  assert (D0 : 0 < (1 - c) ^ k * (1 - c * f)).
-  { apply Rmult_lt_0_compat; [apply pow_lt; lra | nra]. }
-  assert (Nx : 0 <= chance (map chance_x cs) os) by (apply chance_nonneg; intros d Hd; now apply (compared_chances l d Hl), H).
-  assert (Ny : 0 <= chance (map chance_y cs) os) by (apply chance_nonneg; intros d Hd; now apply (compared_chances l d Hl), H).
-  set (Q := (1 - c) ^ k * (1 - c * f)) in *. set (Z := product (map (fun y => 1 - c * y) Y)) in *.
-  apply (Rmult_le_reg_r Q); [assumption|].
-  apply Rle_trans with (chance (map chance_x cs) os * Z); [now apply Rmult_le_compat_l|].
-  eapply Rle_trans; [exact OZ|].
-  apply Rle_trans with (chance (map chance_y cs) os * (exp F * Q)).
-  - apply Rmult_le_compat_l; [assumption|]. lra.
-  - right. ring.
+    - intros ao I. apply filter_In in I as [I _]. now apply (H ao).
+    - eapply Rle_trans; [|exact Hk]. replace (length aos - r)%nat with (length (zeros aos)) by lia.
+      apply part_of_limit; [intros ao I; now apply (H ao) | assumption]. }
+  assert (Nx : 0 <= chance px aos) by (apply (prod_le aos _ (fun _ => 1)); intros ao I; now apply (chances px py ux uy l), H).
+  assert (Ny : 0 <= chance py aos) by (apply (prod_le aos _ (fun _ => 1)); intros ao I; now apply (chances px py ux uy l), H).
+  set (Q := (1 - c) ^ k * (1 - c * f)) in *.
+  assert (D0 : 0 < Q) by (apply Rmult_lt_0_compat; [apply pow_lt; lra | nra]).
+  apply (Rmult_le_reg_r Q); [assumption|]. set (Z := prod (zeros aos) _) in *. set (X := prod (ones aos) _) in *.
+  apply Rle_trans with (chance px aos * Z); [now apply Rmult_le_compat_l|].
+  apply Rle_trans with (chance py aos * (exp F * Q)); [|right; ring].
+  eapply Rle_trans; [exact OZ|]. apply Rmult_le_compat_l; [assumption | lra].
 Qed.
 
-(** ** Unlike counters: the Lagrangian bound *)
+(** ** Unlike counters: the Lagrangian bound, at any prices a, b >= 0 of the two limits *)
 
-(** A counter of its own range [top] and coin [l], of which the limit leaves a part [cap], and the most that it can
-    gain above the prices, [gain]. *)
-Record unlike := { side : compared; l_of : R; top_of : R; cap : R; gain : R }.
+(** What counter a gains above the prices, with [cap] the part of its range that the limit leaves. *)
+Definition gains_at_most (l cap top a b gain : R) : Prop :=
+  (forall x, 0 <= x <= cap -> 1 + (1 - 2 * l) / l * x <= exp (gain + a * (top * x))) /\
+  (forall y, 0 <= y <= cap -> 1 <= exp (gain + b * (top * y)) * (1 - (1 - 2 * l) / (1 - l) * y)).
 
-Definition cost (lambda mu : R) (u : unlike) (o : bool) : R :=
-  gain u + if o then lambda * (top_of u * part_x (side u)) else mu * (top_of u * part_y (side u)).
-
-Definition priced (lambda mu : R) (u : unlike) : Prop :=
-  0 < l_of u <= 1 / 2 /\ compared_within (l_of u) (side u) /\ part_x (side u) <= cap u /\ part_y (side u) <= cap u /\
-  (forall x, 0 <= x <= cap u -> 1 + (1 - 2 * l_of u) / l_of u * x <= exp (gain u + lambda * (top_of u * x))) /\
-  (forall y, 0 <= y <= cap u -> 1 <= exp (gain u + mu * (top_of u * y)) * (1 - (1 - 2 * l_of u) / (1 - l_of u) * y)).
-
-Lemma chance_by_cost lambda mu us os :
-  (forall u, In u us -> priced lambda mu u) ->
-  length us = length os ->
-  chance (map (fun u => chance_x (side u)) us) os
-  <= exp (sum (map (fun p => cost lambda mu (fst p) (snd p)) (combine us os)))
-     * chance (map (fun u => chance_y (side u)) us) os.
+Theorem joint_limit_by_prices {A} (px py ux uy l top cap gain : A -> R) a b M (aos : list (A * bool)) :
+  0 <= a -> 0 <= b ->
+  (forall ao, In ao aos -> let q := fst ao in
+     0 < l q <= 1 / 2 /\ on_line px py ux uy (l q) q /\ 0 <= top q /\ ux q <= cap q /\ uy q <= cap q /\
+     gains_at_most (l q) (cap q) (top q) a b (gain q)) ->
+  total aos (fun ao => top (fst ao) * ux (fst ao)) <= M -> total aos (fun ao => top (fst ao) * uy (fst ao)) <= M ->
+  chance px aos <= exp ((a + b) * M + total aos (fun ao => gain (fst ao))) * chance py aos.
 Proof.
-  revert os. induction us as [|u us IH]; intros [|o os] H L; simpl in *; try discriminate; [rewrite exp_0; lra|].
-  destruct (H u (or_introl eq_refl)) as [Hl [HC [Cx [Cy [H1 H0]]]]].
-  specialize (IH os (fun v Hv => H v (or_intror Hv)) ltac:(lia)).
-  destruct (compared_chances _ _ Hl HC) as [K1 [K2 _]]. destruct HC as [Hp [Hq [Hx Hy]]].
-  set (l := l_of u) in *. rewrite exp_plus.
-  set (A := chance (map (fun u => chance_x (side u)) us) os) in *.
-  set (B := chance (map (fun u => chance_y (side u)) us) os) in *.
-  set (X := exp (sum (map (fun p => cost lambda mu (fst p) (snd p)) (combine us os)))) in *.
-  assert (A0 : 0 <= A).
-  { apply chance_nonneg. intros v Iv. destruct (H v (or_intror Iv)) as [Hv [HCv _]]. now apply (compared_chances (l_of v)). }
-  pose proof (exp_pos (cost lambda mu u o)) as E0.
-  assert (step : (if o then chance_x (side u) else 1 - chance_x (side u))
-                 <= exp (cost lambda mu u o) * (if o then chance_y (side u) else 1 - chance_y (side u))).
-  { unfold cost. destruct o.
-    - specialize (H1 _ (conj (proj1 Hx) Cx)). fold l in H1.
-      assert (E : l * (1 + (1 - 2 * l) / l * part_x (side u)) = l + (1 - 2 * l) * part_x (side u)) by (field; lra).
-      set (e := exp (gain u + lambda * (top_of u * part_x (side u)))) in *.
-      apply Rle_trans with (l * e); [|assert (0 < e) by apply exp_pos; nra].
-      apply Rle_trans with (l * (1 + (1 - 2 * l) / l * part_x (side u))); [lra|].
-      apply Rmult_le_compat_l; lra.
-    - specialize (H0 _ (conj (proj1 Hy) Cy)). fold l in H0.
-      assert (E : (1 - l) * (1 - (1 - 2 * l) / (1 - l) * part_y (side u)) = 1 - (l + (1 - 2 * l) * part_y (side u)))
-        by (field; lra).
-      set (e := exp (gain u + mu * (top_of u * part_y (side u)))) in *.
-      assert ((1 - l) * 1 <= (1 - l) * (e * (1 - (1 - 2 * l) / (1 - l) * part_y (side u))))
-        by (apply Rmult_le_compat_l; lra).
-      assert (0 < e) by apply exp_pos.
-      apply Rle_trans with (e * (1 - (l + (1 - 2 * l) * part_y (side u)))); [|apply Rmult_le_compat_l; lra].
-      rewrite <- E. lra. }
-  replace (exp (cost lambda mu u o) * X * ((if o then chance_y (side u) else 1 - chance_y (side u)) * B))
-    with (exp (cost lambda mu u o) * (if o then chance_y (side u) else 1 - chance_y (side u)) * (X * B)) by ring.
-  apply Rle_trans with (exp (cost lambda mu u o) * (if o then chance_y (side u) else 1 - chance_y (side u)) * A).
-  - now apply Rmult_le_compat_r.
-  - apply Rmult_le_compat_l; [|assumption]. apply Rmult_le_pos; [lra | destruct o; lra].
-Qed.
-
-(** Claim: (lambda + mu) M and the gains, for any prices that are not negative. *)
-Theorem joint_limit_by_prices lambda mu M us os :
-  0 <= lambda -> 0 <= mu ->
-  (forall u, In u us -> priced lambda mu u) ->
-  (forall u, In u us -> 0 <= top_of u) ->
-  sum (map (fun u => top_of u * part_x (side u)) us) <= M -> sum (map (fun u => top_of u * part_y (side u)) us) <= M ->
-  length us = length os ->
-  chance (map (fun u => chance_x (side u)) us) os
-  <= exp ((lambda + mu) * M + sum (map gain us)) * chance (map (fun u => chance_y (side u)) us) os.
-Proof.
-  intros HL HM H HT Sx Sy Len. eapply Rle_trans; [apply (chance_by_cost lambda mu us os H Len)|].
-  apply Rmult_le_compat_r.
-  - apply chance_nonneg. intros v Iv. destruct (H v Iv) as [Hv [HCv _]]. now apply (compared_chances (l_of v)).
-  - assert (S : sum (map (fun p => cost lambda mu (fst p) (snd p)) (combine us os))
-                <= sum (map gain us) + lambda * sum (map (fun u => top_of u * part_x (side u)) us)
-                   + mu * sum (map (fun u => top_of u * part_y (side u)) us)).
-    { clear Sx Sy. revert os Len. induction us as [|v us IH]; intros [|o os] Len; simpl in *; try lra; try discriminate.
-      specialize (IH (fun w Hw => H w (or_intror Hw)) (fun w Hw => HT w (or_intror Hw)) os ltac:(lia)).
-      pose proof (HT v (or_introl eq_refl)). destruct (H v (or_introl eq_refl)) as [_ [[_ [_ [Px Py]]] _]].
-      assert (0 <= top_of v * part_x (side v)) by (apply Rmult_le_pos; lra).
-      assert (0 <= top_of v * part_y (side v)) by (apply Rmult_le_pos; lra).
-      unfold cost at 1. simpl. destruct o; nra. }
-    assert (C : sum (map (fun p => cost lambda mu (fst p) (snd p)) (combine us os)) <= (lambda + mu) * M + sum (map gain us)) by nra.
-    now apply exp_le.
+  intros Ha Hb H Sx Sy.
+  set (cost := fun ao : A * bool =>
+    gain (fst ao) + (a * (top (fst ao) * ux (fst ao)) * (if snd ao then 1 else 0)
+                     + b * (top (fst ao) * uy (fst ao)) * (if snd ao then 0 else 1))).
+  assert (E : prod aos (fun ao => exp (cost ao) * sends py ao) = exp (total aos cost) * chance py aos)
+    by now rewrite prod_mult, prod_exp.
+  assert (N : 0 <= chance py aos).
+  { apply (prod_le aos _ (fun _ => 1)). intros ao I. destruct (H ao I) as [Hl [HC _]]. now apply (chances px py ux uy (l (fst ao))). }
+  apply Rle_trans with (exp (total aos cost) * chance py aos).
+  - rewrite <- E. apply prod_le. intros [q o] I. destruct (H _ I) as [Hl [HC [HT [Cx [Cy [H1 H0]]]]]]. simpl in *.
+    pose proof (chances px py ux uy (l q) (q, o) Hl HC) as [CX CY]. split; [apply CX|].
+    destruct HC as [Hp [Hq [Hx Hy]]]. unfold sends, cost in *. simpl in *. destruct o.
+    + specialize (H1 _ (conj (proj1 Hx) Cx)). rewrite Rmult_0_r, Rmult_1_r, Rplus_0_r.
+      assert (X : l q * (1 + (1 - 2 * l q) / l q * ux q) = l q + (1 - 2 * l q) * ux q) by (field; lra).
+      set (e := exp (gain q + a * (top q * ux q))) in *. assert (0 < e) by apply exp_pos.
+      apply Rle_trans with (l q * e); [|rewrite (Rmult_comm e); apply Rmult_le_compat_r; lra].
+      rewrite <- X in Hp. apply Rle_trans with (1 := proj2 Hp). apply Rmult_le_compat_l; lra.
+    + specialize (H0 _ (conj (proj1 Hy) Cy)). rewrite Rmult_0_r, Rmult_1_r, Rplus_0_l.
+      assert (X : (1 - l q) * (1 - (1 - 2 * l q) / (1 - l q) * uy q) = 1 - (l q + (1 - 2 * l q) * uy q)) by (field; lra).
+      set (e := exp (gain q + b * (top q * uy q))) in *. assert (0 < e) by apply exp_pos.
+      apply Rle_trans with (e * (1 - (l q + (1 - 2 * l q) * uy q))); [|apply Rmult_le_compat_l; lra]. rewrite <- X.
+      apply (Rmult_le_compat_l (1 - l q)) in H0; [|lra]. lra.
+  - apply Rmult_le_compat_r; [assumption|]. apply exp_le.
+    assert (S : total aos cost <= total aos (fun ao => gain (fst ao) +
+        (a * (top (fst ao) * ux (fst ao)) + b * (top (fst ao) * uy (fst ao))))).
+    { apply total_le. intros ao I. destruct (H ao I) as [_ [[_ [_ [Px Py]]] [HT _]]]. unfold cost.
+      assert (0 <= a * (top (fst ao) * ux (fst ao))) by (repeat apply Rmult_le_pos; lra).
+      assert (0 <= b * (top (fst ao) * uy (fst ao))) by (repeat apply Rmult_le_pos; lra). destruct (snd ao); lra. }
+    rewrite !total_plus, !total_scal in S. nra.
 Qed.
 
 (** Whether a gain is enough need be looked at in three points only: a tangent for ones, both ends for zeros. *)
@@ -358,10 +237,8 @@ Proof.
   assert (EA : exp a = exp (t * a) * exp ((1 - t) * a)) by (rewrite <- exp_plus; f_equal; ring).
   assert (EB : 1 = exp (t * a) * exp (- (t * a))) by (rewrite <- exp_plus, Rplus_opp_r, exp_0; reflexivity).
   rewrite EA. set (e := exp (t * a)) in *.
-  assert (t * (e * (1 + (1 - t) * a)) <= t * (e * exp ((1 - t) * a))).
-  { apply Rmult_le_compat_l; [lra|]. apply Rmult_le_compat_l; lra. }
-  assert ((1 - t) * (e * (1 + - (t * a))) <= (1 - t) * 1).
-  { apply Rmult_le_compat_l; [lra|]. apply Rle_trans with (e * exp (- (t * a))); [apply Rmult_le_compat_l; lra | lra]. }
+  assert (t * (e * (1 + (1 - t) * a)) <= t * (e * exp ((1 - t) * a))) by (repeat apply Rmult_le_compat_l; lra).
+  assert ((1 - t) * (e * (1 + - (t * a))) <= (1 - t) * (e * exp (- (t * a)))) by (repeat apply Rmult_le_compat_l; lra).
   nra.
 Qed.
 
@@ -387,91 +264,58 @@ Qed.
 (** [X] sends what [U] sends with chance p, and what [V] sends otherwise. *)
 Definition mixture {A} (p : R) (U V X : program A) : Prop := forall f, E X f = p * E U f + (1 - p) * E V f.
 
-Record pair_of_programs A := {
-  sides : compared;
-  if_one : program A;
-  if_zero : program A;
-  program_x : program A;
-  program_y : program A
-}.
-Arguments sides {A}. Arguments if_one {A}. Arguments if_zero {A}. Arguments program_x {A}. Arguments program_y {A}.
-
-Lemma loss_of_mixtures_scaled {A} (qs : list (pair_of_programs A)) :
-  (forall q, In q qs -> mixture (chance_x (sides q)) (if_one q) (if_zero q) (program_x q) /\
-                        mixture (chance_y (sides q)) (if_one q) (if_zero q) (program_y q)) ->
-  forall a b f, (forall l, 0 <= f l) ->
-  (forall os, length os = length qs ->
-     a * chance (map (fun q => chance_x (sides q)) qs) os <= b * chance (map (fun q => chance_y (sides q)) qs) os) ->
-  a * E (each (map program_x qs)) f <= b * E (each (map program_y qs)) f.
+Theorem loss_of_mixtures {Q A} F (qs : list Q) (px py : Q -> R) (one zero X Y : Q -> program A) :
+  (forall q, In q qs -> mixture (px q) (one q) (zero q) (X q) /\ mixture (py q) (one q) (zero q) (Y q)) ->
+  (forall aos, map fst aos = qs -> chance px aos <= exp F * chance py aos) ->
+  loss F (each (map X qs)) (each (map Y qs)).
 Proof.
-  induction qs as [|q qs IH]; intros H a b f F HC.
-  - specialize (HC [] eq_refl). simpl in *. specialize (F []). nra.
-  - destruct (H q (or_introl eq_refl)) as [HX HY].
-    simpl map. rewrite !E_each_cons, HX, HY.
-    set (p := chance_x (sides q)) in *. set (p' := chance_y (sides q)) in *.
-    set (g := fun x => E (each (map program_x qs)) (fun l => f (x :: l))).
-    set (g' := fun x => E (each (map program_y qs)) (fun l => f (x :: l))).
-    specialize (IH (fun d Hd => H d (or_intror Hd))).
-    assert (one : forall x, a * p * g x <= b * p' * g' x).
-    { intros x. apply IH; [intros; apply F|]. intros os L. specialize (HC (true :: os)). simpl in HC.
-      fold p p' in HC. rewrite !Rmult_assoc. apply HC. lia. }
-    assert (zero : forall x, a * (1 - p) * g x <= b * (1 - p') * g' x).
-    { intros x. apply IH; [intros; apply F|]. intros os L. specialize (HC (false :: os)). simpl in HC.
-      fold p p' in HC. rewrite !Rmult_assoc. apply HC. lia. }
+  intros H HC f F0. rewrite <- (Rmult_1_l (E (each (map X qs)) f)).
+  assert (S : forall aos, map fst aos = qs -> 1 * chance px aos <= exp F * chance py aos) by (intros; rewrite Rmult_1_l; auto).
+  clear HC. revert S F0. generalize 1 (exp F). revert f. induction qs as [|q qs IH]; intros f a b S F0.
+  - specialize (S [] eq_refl). unfold chance in S. simpl in *. specialize (F0 []). nra.
+  - destruct (H q (or_introl eq_refl)) as [HX HY]. simpl map. rewrite !E_each_cons, HX, HY.
+    set (g := fun x => E (each (map X qs)) (fun l => f (x :: l))). set (g' := fun x => E (each (map Y qs)) (fun l => f (x :: l))).
+    assert (branch : forall o x, a * sends px (q, o) * g x <= b * sends py (q, o) * g' x).
+    { intros o x. apply (IH (fun d Hd => H d (or_intror Hd))); [|intros; apply F0]. intros aos L.
+      specialize (S ((q, o) :: aos)). unfold chance in *. simpl in S. rewrite !Rmult_assoc. apply S. now rewrite L. }
     rewrite !Rmult_plus_distr_l, <- !Rmult_assoc, <- !E_scal.
-    apply Rplus_le_compat; apply E_le; assumption.
-Qed.
-
-Theorem loss_of_mixtures {A} F (qs : list (pair_of_programs A)) :
-  (forall q, In q qs -> mixture (chance_x (sides q)) (if_one q) (if_zero q) (program_x q) /\
-                        mixture (chance_y (sides q)) (if_one q) (if_zero q) (program_y q)) ->
-  (forall os, length (map sides qs) = length os ->
-     chance (map chance_x (map sides qs)) os <= exp F * chance (map chance_y (map sides qs)) os) ->
-  loss F (each (map program_x qs)) (each (map program_y qs)).
-Proof.
-  intros H HC f F0. rewrite <- (Rmult_1_l (E (each (map program_x qs)) f)).
-  apply loss_of_mixtures_scaled; auto. intros os L.
-  specialize (HC os). rewrite !map_map, map_length in HC. rewrite Rmult_1_l. apply HC. lia.
+    apply Rplus_le_compat; apply E_le; [exact (branch true) | exact (branch false)].
 Qed.
 
 (** ** Means on a device *)
 
+Definition valid_counter (c : counter) : Prop :=
+  valid_points (points c) /\ valid_low (counter_low c) /\ valid_flip (counter_flip c).
+
+Definition remembered_one (c : counter) (x : Z) : R :=
+  chance_of_one (points c) (map (cell_threshold (counter_low c) (top c)) (points c)) x.
+
 (** The answers of a mean whose value stays: its remembered bit over alphas, then the flips. *)
-Lemma mean_is_a_mixture points lo G x n :
-  valid_points points -> valid_low lo -> valid_flip G ->
-  mixture (chance_of_one points (map (cell_threshold lo (last points 0%Z)) points) x)
-          (l <- sent G (repeat true n) ;; Ret [l]) (l <- sent G (repeat false n) ;; Ret [l])
-          (answers (mean_metric points lo G) (repeat x n)).
+Lemma mean_is_a_mixture c x n : valid_counter c ->
+  let sent_of b := l <- sent (counter_flip c) (repeat b n) ;; Ret [l] in
+  mixture (remembered_one c x) (sent_of true) (sent_of false) (mean_held n c x).
 Proof.
-  intros HP HL HG f. pose proof (mean_metric_is_valid points lo G HP HL HG) as V.
-  destruct (valid_points_range points HP) as [_ [NE _]].
-  set (table := map (cell_threshold lo (last points 0%Z)) points).
-  unfold answers. rewrite E_bind. simpl.
-  set (a := E (l <- sent G (repeat true n);; Ret [l]) f).
-  set (b := E (l <- sent G (repeat false n);; Ret [l]) f).
-  rewrite (mean_ext _ (fun alpha => b + (a - b) * share (nth (cell points alpha x) table 0%Z))).
-  - rewrite mean_plus, mean_const, mean_scal. unfold chance_of_one. fold table. ring.
-  - intros alpha _. unfold answers_of_classes. simpl map.
-    replace (map (cell points alpha) (repeat x n)) with (repeat (cell points alpha x) n)
-      by (clear; induction n as [|n IH]; simpl; [reflexivity | now rewrite IH]).
-    rewrite E_each_cons. simpl each. fold table.
-    assert (B : (cell points alpha x < length table)%nat) by (unfold table; rewrite map_length; now apply cell_bound).
-    rewrite (E_column_constant table G (cell points alpha x) n) by assumption.
-    unfold constant_bit. rewrite E_bind, E_coin.
-    + unfold a, b. rewrite !E_bind. simpl. ring.
-    + apply (in_scale lo); [assumption|]. apply (valid_nth (mean_metric points lo G)); auto; simpl; auto.
-      now apply cell_bound.
+  intros [HP [HL HG]] sent_of f. pose proof (mean_metric_is_valid _ _ _ HP HL HG) as V.
+  destruct (valid_points_range _ HP) as [_ [NE _]]. set (table := map (cell_threshold (counter_low c) (top c)) (points c)).
+  unfold mean_held, answers. rewrite E_bind. simpl. set (a := E (sent_of true) f). set (b := E (sent_of false) f).
+  rewrite (mean_ext _ (fun alpha => b + (a - b) * share (nth (cell (points c) alpha x) table 0%Z))).
+  { rewrite mean_plus, mean_const, mean_scal. unfold remembered_one, chance_of_one. fold table. ring. }
+  intros alpha _. unfold answers_of_classes. simpl map. fold table.
+  replace (map (cell (points c) alpha) (repeat x n)) with (repeat (cell (points c) alpha x) n)
+    by (clear; induction n as [|n IH]; simpl; [reflexivity | now rewrite IH]).
+  rewrite E_each_cons. simpl each. pose proof (cell_bound (points c) alpha x NE) as B.
+  rewrite (E_column_constant table) by (unfold table; now rewrite map_length).
+  rewrite E_constant_bit; [unfold a, b, sent_of; rewrite !E_bind; simpl; ring|].
+  apply (in_scale (counter_low c)); [assumption|]. apply (valid_nth (mean_of c)); auto. simpl. auto.
 Qed.
 
 (** In one round the flip is part of the chance: l' = l (1-g) + (1-l) g and so on. *)
-Lemma mean_in_one_round points lo G x :
-  valid_points points -> valid_low lo -> valid_flip G ->
-  let p := chance_of_one points (map (cell_threshold lo (last points 0%Z)) points) x in
-  mixture (p * (1 - 2 * share G) + share G) (Ret [[true]]) (Ret [[false]]) (answers (mean_metric points lo G) [x]).
+Lemma mean_in_one_round c x : valid_counter c ->
+  mixture (remembered_one c x * (1 - 2 * share (counter_flip c)) + share (counter_flip c))
+          (Ret [[true]]) (Ret [[false]]) (mean_held 1 c x).
 Proof.
-  intros HP HL HG p f. pose proof (mean_is_a_mixture points lo G x 1 HP HL HG f) as M.
-  fold p in M. simpl repeat in M. rewrite M. rewrite !E_bind. unfold sent. simpl map.
-  rewrite !E_each_cons, !E_seen by assumption. simpl. unfold weight. simpl. ring.
+  intros V f. rewrite (mean_is_a_mixture c x 1 V f). destruct V as [_ [_ HG]]. simpl repeat.
+  rewrite !E_bind, !E_sent_cons by assumption. simpl. unfold weight. simpl. ring.
 Qed.
 
 (** ** From chances to the claims of a group *)
@@ -483,12 +327,8 @@ Definition bounded (l : R) (c : counter) (p : Z -> R) : Prop :=
 (** Whatever the chances, if bounded: F for every pair of vectors within the limit. *)
 Definition joint_bound (l : counter -> R) (limit : Z) (cs : list counter) (F : R) : Prop :=
   forall p, (forall c, In c cs -> bounded (l c) c (p c)) ->
-  forall xs ys, within_limit limit cs xs -> within_limit limit cs ys -> forall os, length os = length cs ->
-  chance (map (fun cx => p (fst cx) (snd cx)) (combine cs xs)) os
-  <= exp F * chance (map (fun cy => p (fst cy) (snd cy)) (combine cs ys)) os.
-
-Definition valid_counter (c : counter) : Prop :=
-  valid_points (points c) /\ valid_low (counter_low c) /\ valid_flip (counter_flip c).
+  forall aos, map (fun ao => counts (fst ao)) aos = cs -> within_limit limit (map fst aos) ->
+  chance (fun t => p (counts t) (value_x t)) aos <= exp F * chance (fun t => p (counts t) (value_y t)) aos.
 
 Definition low_kept (c : counter) : R := share (counter_low c).
 Definition low_seen (c : counter) : R := share (counter_low c) * (1 - 2 * share (counter_flip c)) + share (counter_flip c).
@@ -498,214 +338,140 @@ Proof.
   intros [_ [HL HG]]. pose proof (share_low _ HL). pose proof (share_flip _ HG). unfold low_kept, low_seen. nra.
 Qed.
 
-Definition remembered_one (c : counter) (x : Z) : R :=
-  chance_of_one (points c) (map (cell_threshold (counter_low c) (top c)) (points c)) x.
-
 Lemma chance_line c : valid_counter c -> bounded (low_kept c) c (remembered_one c).
 Proof.
   intros [HP [HL HG]] x Hx. destruct (valid_points_range _ HP) as [T0 [NE [H0 Rng]]]. unfold low_kept. split.
   - unfold remembered_one, chance_of_one. rewrite <- (mean_const (share (counter_low c))). apply mean_le. intros alpha _.
-    apply (share_bounds (counter_low c)); [assumption|].
-    apply (valid_nth (mean_of c)); [now apply mean_metric_is_valid | simpl; auto | simpl; now apply cell_bound].
+    apply (share_bounds (counter_low c)), (valid_nth (mean_of c)); [now apply mean_metric_is_valid | simpl; auto|].
+    now apply cell_bound.
   - pose proof (one_bit_mean_over_alphas _ (top c) _ x HL T0 NE (proj1 (proj2 HP)) Rng) as O.
     rewrite H0 in O. specialize (O Hx). cbv zeta in O. unfold remembered_one. rewrite Rmult_comm. lra.
 Qed.
 
-(** Two cases of the same counters, side by side. *)
-Lemma side_by_side {A B} (cs : list A) (xs ys : list Z) (f : A -> Z -> B) :
-  length xs = length cs -> length ys = length cs ->
-  map (fun t => f (fst t) (fst (snd t))) (combine cs (combine xs ys)) = map (fun cx => f (fst cx) (snd cx)) (combine cs xs) /\
-  map (fun t => f (fst t) (snd (snd t))) (combine cs (combine xs ys)) = map (fun cy => f (fst cy) (snd cy)) (combine cs ys).
-Proof.
-  revert xs ys. induction cs as [|c cs IH]; intros [|x xs] [|y ys] Lx Ly; simpl in *; try discriminate; [auto|].
-  destruct (IH xs ys ltac:(lia) ltac:(lia)) as [-> ->]. auto.
-Qed.
+Definition group_loss (F : R) (n : nat) (ms : list member) : Prop :=
+  loss F (each (map (fun t => mean_held n (counts t) (value_x t)) ms)) (each (map (fun t => mean_held n (counts t) (value_y t)) ms)).
 
-Lemma in_limit {A} (member : A -> counter) limit (cs : list A) xs ys t :
-  within_limit limit (map member cs) xs -> within_limit limit (map member cs) ys -> In t (combine cs (combine xs ys)) ->
-  In (fst t) cs /\ (0 <= fst (snd t) <= top (member (fst t)))%Z /\ (0 <= snd (snd t) <= top (member (fst t)))%Z.
-Proof.
-  intros [Wx _] [Wy _]. revert xs ys Wx Wy. induction cs as [|c cs IH]; intros xs ys Wx Wy; [contradiction|].
-  inversion_clear Wx as [|? x ? xs' Hx Wx']. inversion_clear Wy as [|? y ? ys' Hy Wy']. simpl.
-  intros [<-|I]; [auto|]. destruct (IH _ _ Wx' Wy' I) as [J1 J2]. auto.
-Qed.
-
-Lemma within_length limit cs xs : within_limit limit cs xs -> length xs = length cs.
-Proof. intros [W _]. induction W; simpl; congruence. Qed.
-
-(** A history for each counter that holds one value, given how often: its chances of a 1, and what is sent then. *)
-Lemma joint_of_members (l : counter -> R) (p : counter -> Z -> R) (one zero : counter -> program (list (list bool)))
-    n limit cs F xs ys :
-  (forall c, In c cs -> bounded (l c) c (p c)) ->
-  (forall c x, In c cs -> mixture (p c x) (one c) (zero c) (answers (mean_of c) (repeat x n))) ->
-  joint_bound l limit cs F -> within_limit limit cs xs -> within_limit limit cs ys ->
-  loss F (answers_of_group cs (map (fun x => repeat x n) xs)) (answers_of_group cs (map (fun y => repeat y n) ys)).
-Proof.
-  intros HB HM HJ Wx Wy.
-  pose proof (within_length _ _ _ Wx) as Lx. pose proof (within_length _ _ _ Wy) as Ly.
-  set (q := fun t : counter * (Z * Z) => {|
-    sides := {| chance_x := p (fst t) (fst (snd t)); chance_y := p (fst t) (snd (snd t)); part_x := 0; part_y := 0 |};
-    if_one := one (fst t); if_zero := zero (fst t);
-    program_x := answers (mean_of (fst t)) (repeat (fst (snd t)) n);
-    program_y := answers (mean_of (fst t)) (repeat (snd (snd t)) n) |}).
-  assert (held : forall zs, answers_of_group cs (map (fun z => repeat z n) zs)
-                 = each (map (fun cz => answers (mean_of (fst cz)) (repeat (snd cz) n)) (combine cs zs))).
-  { intros zs. unfold answers_of_group. f_equal. clear. revert zs. induction cs as [|c cs IH]; intros [|z zs]; simpl; auto.
-    now rewrite IH. }
-  rewrite !held.
-  destruct (side_by_side cs xs ys (fun c z => answers (mean_of c) (repeat z n)) ltac:(lia) ltac:(lia)) as [EX EY].
-  destruct (side_by_side cs xs ys p ltac:(lia) ltac:(lia)) as [PX PY].
-  rewrite <- EX, <- EY.
-  replace (map _ (combine cs (combine xs ys))) with (map program_x (map q (combine cs (combine xs ys))))
-    by (rewrite map_map; reflexivity).
-  replace (map (fun t => answers (mean_of (fst t)) (repeat (snd (snd t)) n)) (combine cs (combine xs ys)))
-    with (map program_y (map q (combine cs (combine xs ys)))) by (rewrite map_map; reflexivity).
-  apply loss_of_mixtures.
-  - intros d Id. apply in_map_iff in Id as [t [<- I]].
-    assert (In (fst t) cs) by (destruct t; now apply in_combine_l in I). split; now apply HM.
-  - intros os Los. rewrite !map_map. simpl. rewrite PX, PY. apply HJ; auto.
-    rewrite !map_length, !combine_length in Los. lia.
-Qed.
-
-(** Claim (joint_limit_loss, rounds="one" and rounds="all"). *)
-Lemma round_of_group limit cs F xs ys :
+(** Claim (joint_limit_loss, rounds="one"). *)
+Lemma round_of_group limit cs F ms :
   (forall c, In c cs -> valid_counter c) -> joint_bound low_seen limit cs F ->
-  within_limit limit cs xs -> within_limit limit cs ys ->
-  loss F (answers_of_group cs (map (fun x => [x]) xs)) (answers_of_group cs (map (fun y => [y]) ys)).
+  map counts ms = cs -> within_limit limit ms -> group_loss F 1 ms.
 Proof.
-  intros HV H1 Wx Wy.
-    apply (joint_of_members low_seen
-             (fun c x => remembered_one c x * (1 - 2 * share (counter_flip c)) + share (counter_flip c))
-             (fun _ => Ret [[true]]) (fun _ => Ret [[false]]) 1 limit); auto.
-    + intros c Ic x Hx. pose proof (chance_line c (HV c Ic) x Hx) as C. destruct (HV c Ic) as [_ [HL HG]].
-      pose proof (share_flip _ HG) as g2. unfold low_seen. unfold low_kept in C. split; [nra|].
-      apply Rle_trans with ((share (counter_low c) + (1 - 2 * share (counter_low c)) * (IZR x / IZR (top c)))
-                            * (1 - 2 * share (counter_flip c)) + share (counter_flip c)); [nra | right; ring].
-    + intros c x Ic. destruct (HV c Ic) as [HP [HL HG]]. now apply mean_in_one_round.
+  intros HV HJ <- HW. set (p := fun c x => remembered_one c x * (1 - 2 * share (counter_flip c)) + share (counter_flip c)).
+  assert (I : forall t, In t ms -> valid_counter (counts t)) by (intros t It; now apply HV, in_map).
+  apply loss_of_mixtures with (fun t => p (counts t) (value_x t)) (fun t => p (counts t) (value_y t))
+                              (fun _ => Ret [[true]]) (fun _ => Ret [[false]]).
+  - intros t It. split; now apply mean_in_one_round, I.
+  - intros aos <-. apply HJ; [|now rewrite map_map|assumption]. intros c Ic x Hx. pose proof (HV c Ic) as V.
+    pose proof (chance_line c V x Hx) as C. destruct V as [_ [HL HG]].
+    pose proof (share_flip _ HG) as g2. unfold p, low_seen. unfold low_kept in C. split; [nra|].
+    apply Rle_trans with ((share (counter_low c) + (1 - 2 * share (counter_low c)) * (IZR x / IZR (top c)))
+                          * (1 - 2 * share (counter_flip c)) + share (counter_flip c)); [nra | right; ring].
 Qed.
 
-Theorem joint_limit_of_group limit cs (one all : Q) :
-  (forall c, In c cs -> valid_counter c) ->
-  joint_bound low_seen limit cs (Q2R one) -> joint_bound low_kept limit cs (Q2R all) -> group_claims cs limit one all.
+(** Claim (joint_limit_loss, rounds="all"). *)
+Lemma held_of_group limit cs F n ms :
+  (forall c, In c cs -> valid_counter c) -> joint_bound low_kept limit cs F ->
+  map counts ms = cs -> within_limit limit ms -> group_loss F n ms.
 Proof.
-  intros HV H1 HA. split; [intros; now apply round_of_group with limit|].
-  intros n xs ys Wx Wy.
-    apply (joint_of_members low_kept remembered_one
-             (fun c => l <- sent (counter_flip c) (repeat true n) ;; Ret [l])
-             (fun c => l <- sent (counter_flip c) (repeat false n) ;; Ret [l]) n limit); auto.
-    + intros c Ic. apply chance_line. auto.
-    + intros c x Ic. destruct (HV c Ic) as [HP [HL HG]]. now apply mean_is_a_mixture.
+  intros HV HJ <- HW. assert (I : forall t, In t ms -> valid_counter (counts t)) by (intros t It; now apply HV, in_map).
+  set (sent_of := fun (b : bool) t => l <- sent (counter_flip (counts t)) (repeat b n) ;; Ret [l]).
+  apply loss_of_mixtures with (fun t => remembered_one (counts t) (value_x t)) (fun t => remembered_one (counts t) (value_y t))
+                              (sent_of true) (sent_of false).
+  - intros t It. split; now apply mean_is_a_mixture, I.
+  - intros aos <-. apply HJ; [|now rewrite map_map|assumption]. intros c Ic. now apply chance_line, HV.
 Qed.
 
-Lemma fraction_bounds c x : valid_counter c -> (0 <= x <= top c)%Z -> 0 <= IZR x / IZR (top c) <= 1.
+(** Members in the terms of the inequality: chances on a line, parts of the range in use. *)
+Definition part_x (t : member) : R := IZR (value_x t) / IZR (top (counts t)).
+Definition part_y (t : member) : R := IZR (value_y t) / IZR (top (counts t)).
+
+Lemma members_on_line l limit p ms t :
+  (forall u, In u ms -> valid_counter (counts u)) -> (forall c, In c (map counts ms) -> bounded (l c) c (p c)) ->
+  within_limit limit ms -> In t ms ->
+  0 < IZR (top (counts t)) /\
+  on_line (fun t => p (counts t) (value_x t)) (fun t => p (counts t) (value_y t)) part_x part_y (l (counts t)) t.
 Proof.
-  intros [HP _] Hx. destruct (valid_points_range _ HP) as [T0 _]. apply IZR_lt in T0.
-  change (0 < IZR (top c)) in T0. destruct Hx as [X0 X1]. apply IZR_le in X0, X1. split.
-  - apply Rmult_le_pos; [assumption | left; now apply Rinv_0_lt_compat].
-  - apply (Rmult_le_reg_r (IZR (top c))); [assumption|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l, Rmult_1_l, Rmult_1_r by lra.
-    assumption.
+  intros HV HB [HW _] I. destruct (HW t I) as [Wx Wy]. destruct (valid_points_range _ (proj1 (HV t I))) as [T0 _].
+  apply IZR_lt in T0. change (0 < IZR (top (counts t))) in T0. pose proof (HB _ (in_map counts _ _ I)) as Ht.
+  assert (near : forall z, (0 <= z <= top (counts t))%Z -> 0 <= IZR z / IZR (top (counts t)) <= 1).
+  { intros z [Z0 Z1]. apply IZR_le in Z0, Z1. split; [apply Rmult_le_pos; [assumption | left; now apply Rinv_0_lt_compat]|].
+    apply (Rmult_le_reg_r (IZR (top (counts t)))); [assumption|]. field_simplify; lra. }
+  split; [assumption|]. repeat split; try (now apply Ht); now apply near.
 Qed.
+
+Lemma total_of_values (l : list member) f : total l (fun t => IZR (f t)) = IZR (total_of (map f l)).
+Proof. induction l as [|t l IH]; simpl; [reflexivity | now rewrite IH, plus_IZR]. Qed.
 
 (** Counters alike. *)
 Theorem joint_bound_of_alike l limit c t F :
   valid_counter c -> 0 < l c <= 1 / 2 -> (0 <= limit)%Z ->
   (forall r, (r <= t)%nat -> enough (l c) (IZR limit / IZR (top c)) t r F) -> joint_bound l limit (repeat c t) F.
 Proof.
-  intros HV Hl Hlim HE p HB xs ys Wx Wy os Los. rewrite repeat_length in Los.
-  pose proof (within_length _ _ _ Wx) as Lx. pose proof (within_length _ _ _ Wy) as Ly. rewrite repeat_length in Lx, Ly.
-  destruct (valid_points_range _ (proj1 HV)) as [T0 _]. apply IZR_lt in T0. change (0 < IZR (top c)) in T0.
-  destruct (side_by_side (repeat c t) xs ys p ltac:(rewrite repeat_length; lia) ltac:(rewrite repeat_length; lia)) as [PX PY].
-  destruct (side_by_side (repeat c t) xs ys (fun _ z => IZR z / IZR (top c))
-    ltac:(rewrite repeat_length; lia) ltac:(rewrite repeat_length; lia)) as [QX QY].
-  rewrite <- PX, <- PY.
-  set (sd := fun k : counter * (Z * Z) => {|
-    chance_x := p (fst k) (fst (snd k)); chance_y := p (fst k) (snd (snd k));
-    part_x := IZR (fst (snd k)) / IZR (top c); part_y := IZR (snd (snd k)) / IZR (top c) |}).
-  set (ks := combine (repeat c t) (combine xs ys)) in *.
-  assert (total_of : forall zs, length zs = t ->
-            sum (map (fun cz => IZR (snd cz) / IZR (top c)) (combine (repeat c t) zs)) = IZR (fold_right Z.add 0%Z zs) / IZR (top c)).
-  { clear - T0. induction t as [|t IH]; intros [|z zs] L; simpl in *; try discriminate; [field; lra|].
-    rewrite IH by lia. rewrite plus_IZR. field. lra. }
-  assert (fits : forall zs, within_limit limit (repeat c t) zs ->
-            sum (map (fun cz => IZR (snd cz) / IZR (top c)) (combine (repeat c t) zs)) <= IZR limit / IZR (top c)).
-  { intros zs W. rewrite total_of by (rewrite (within_length _ _ _ W); apply repeat_length). destruct W as [_ S].
-    apply Rmult_le_compat_r; [left; now apply Rinv_0_lt_compat | now apply IZR_le]. }
-  pose proof (joint_limit (l c) (IZR limit / IZR (top c)) F (map sd ks) os) as J. rewrite !map_map in J. simpl in J.
-  assert (Lk : length ks = t) by (unfold ks; rewrite !combine_length, repeat_length; lia).
-  rewrite map_length, Lk in J. apply J; auto.
-  - apply Rmult_le_pos; [now apply IZR_le | left; now apply Rinv_0_lt_compat].
-  - intros d Id. apply in_map_iff in Id as [k [<- I]].
-    assert (Wx' : within_limit limit (map (fun c => c) (repeat c t)) xs) by now rewrite map_id.
-    assert (Wy' : within_limit limit (map (fun c => c) (repeat c t)) ys) by now rewrite map_id.
-    destruct (in_limit (fun c => c) _ _ _ _ _ Wx' Wy' I) as [I1 [I2 I3]].
-    specialize (HB _ I1). apply repeat_spec in I1. unfold sd, compared_within. simpl. rewrite I1 in *.
-    repeat split; try (now apply HB); now apply fraction_bounds.
-  - rewrite QX. now apply fits.
-  - rewrite QY. now apply fits.
+  intros HV Hl Hlim HE p HB aos Ec HW. set (B := IZR limit / IZR (top c)) in *.
+  assert (Et : length aos = t) by (apply (f_equal (@length counter)) in Ec; now rewrite map_length, repeat_length in Ec).
+  assert (all : forall u, In u (map fst aos) -> counts u = c).
+  { intros u I. apply (repeat_spec t). rewrite <- Ec, <- map_map. now apply in_map. }
+  assert (T0 : 0 < IZR (top c)) by (apply IZR_lt, (valid_points_range _ (proj1 HV))).
+  assert (I0 : 0 < / IZR (top c)) by now apply Rinv_0_lt_compat.
+  assert (fits : forall f, (total_of (map f (map fst aos)) <= limit)%Z ->
+            total aos (fun ao => IZR (f (fst ao)) / IZR (top (counts (fst ao)))) <= B).
+  { intros f S. rewrite (total_ext _ _ (fun ao => / IZR (top c) * IZR (f (fst ao)))).
+    - rewrite total_scal, <- (total_map fst aos (fun u => IZR (f u))), total_of_values. unfold B, Rdiv. rewrite Rmult_comm.
+      apply Rmult_le_compat_r; [lra | now apply IZR_le].
+    - intros ao I. rewrite (all (fst ao)) by now apply in_map. unfold Rdiv. ring. }
+  apply joint_limit with (ux := part_x) (uy := part_y) (l := l c) (B := B); auto.
+  - apply Rmult_le_pos; [now apply IZR_le | lra].
+  - intros ao I. apply (in_map fst) in I. rewrite <- (all (fst ao)) by assumption.
+    apply (members_on_line l limit p (map fst aos)); auto; [intros u Iu; now rewrite all|]. now rewrite map_map, Ec.
+  - apply (fits value_x), HW.
+  - apply (fits value_y), HW.
+  - rewrite Et. exact HE.
+Qed.
+
+Lemma one_of_total (l : list member) f t :
+  (forall u, In u l -> (0 <= f u)%Z) -> In t l -> (f t <= total_of (map f l))%Z.
+Proof.
+  intros H I.
+  assert (N : forall l', (forall u, In u l' -> (0 <= f u)%Z) -> (0 <= total_of (map f l'))%Z).
+  { clear. induction l' as [|u l' IH]; intros H; simpl; [lia|]. specialize (IH (fun v Iv => H v (or_intror Iv))).
+    pose proof (H u (or_introl eq_refl)). lia. }
+  induction l as [|u l IH]; [destruct I|]. simpl.
+  pose proof (H u (or_introl eq_refl)). pose proof (N l (fun v Iv => H v (or_intror Iv))).
+  destruct I as [->|I]; [lia|]. specialize (IH (fun v Iv => H v (or_intror Iv)) I). lia.
 Qed.
 
 (** Unlike counters, each with the gain that it has at the prices. *)
-Theorem joint_bound_of_unlike l limit (cs : list (counter * R)) lambda mu F :
-  (forall c, In c cs -> valid_counter (fst c)) -> (0 < limit)%Z -> 0 <= lambda -> 0 <= mu ->
-  (forall c g, In (c, g) cs -> 0 < l c <= 1 / 2 /\
-     let m := Rmin 1 (IZR limit / IZR (top c)) in
-     (forall x, 0 <= x <= m -> 1 + (1 - 2 * l c) / l c * x <= exp (g + lambda * (IZR (top c) * x))) /\
-     (forall y, 0 <= y <= m -> 1 <= exp (g + mu * (IZR (top c) * y)) * (1 - (1 - 2 * l c) / (1 - l c) * y))) ->
-  (lambda + mu) * IZR limit + sum (map snd cs) <= F -> joint_bound l limit (map fst cs) F.
+Theorem joint_bound_of_unlike l limit cs a b gain F :
+  (forall c, In c cs -> valid_counter c) -> 0 <= a -> 0 <= b ->
+  (forall c, In c cs -> 0 < l c <= 1 / 2 /\
+     gains_at_most (l c) (Rmin 1 (IZR limit / IZR (top c))) (IZR (top c)) a b (gain c)) ->
+  (a + b) * IZR limit + total cs gain <= F -> joint_bound l limit cs F.
 Proof.
-  intros HV Hlim HL HM HP HF p HB xs ys Wx Wy os Los. rewrite map_length in Los.
-  pose proof (within_length _ _ _ Wx) as Lx. pose proof (within_length _ _ _ Wy) as Ly. rewrite map_length in Lx, Ly.
-  set (u := fun k : (counter * R) * (Z * Z) => let c := fst (fst k) in {|
-    side := {| chance_x := p c (fst (snd k)); chance_y := p c (snd (snd k));
-               part_x := IZR (fst (snd k)) / IZR (top c); part_y := IZR (snd (snd k)) / IZR (top c) |};
-    l_of := l c; top_of := IZR (top c); cap := Rmin 1 (IZR limit / IZR (top c)); gain := snd (fst k) |}).
-  set (ks := combine cs (combine xs ys)).
-  destruct (side_by_side cs xs ys (fun c => p (fst c)) ltac:(lia) ltac:(lia)) as [PX PY]. fold ks in PX, PY.
-  assert (strip : forall zs, map (fun cz => p (fst cz) (snd cz)) (combine (map fst cs) zs)
-                             = map (fun cz => p (fst (fst cz)) (snd cz)) (combine cs zs)).
-  { clear. induction cs as [|c cs IH]; intros [|z zs]; simpl; auto. now rewrite IH. }
-  rewrite !strip, <- PX, <- PY.
-  assert (Lk : length ks = length cs) by (unfold ks; rewrite !combine_length; lia).
-  assert (tops : forall c, In c cs -> 0 < IZR (top (fst c))).
-  { intros c Ic. destruct (valid_points_range _ (proj1 (HV c Ic))) as [T0 _]. now apply IZR_lt. }
-  assert (S : forall z : Z * Z -> Z, (forall k, In k ks -> In (fst k) cs) ->
-              sum (map (fun k => IZR (top (fst (fst k))) * (IZR (z (snd k)) / IZR (top (fst (fst k))))) ks)
-              = sum (map (fun k => IZR (z (snd k))) ks)).
-  { intros z. clear - tops. induction ks as [|k ks IH]; intros H; simpl; [reflexivity|].
-    rewrite IH by (intros; apply H; simpl; auto). specialize (tops _ (H k (or_introl eq_refl))). f_equal. field. lra. }
-  assert (total_of : forall zs, length zs = length cs -> sum (map (fun cz => IZR (snd cz)) (combine cs zs)) = IZR (fold_right Z.add 0%Z zs)).
-  { clear. induction cs as [|c cs IH]; intros [|z zs] L; simpl in *; try discriminate; [reflexivity|].
-    rewrite IH, plus_IZR by lia. reflexivity. }
-  destruct (side_by_side cs xs ys (fun _ z => IZR z) ltac:(lia) ltac:(lia)) as [ZX ZY]. fold ks in ZX, ZY.
-  assert (In_ks : forall k, In k ks -> In (fst k) cs) by (intros [c xy] I; now apply in_combine_l in I).
-  pose proof (joint_limit_by_prices lambda mu (IZR limit) (map u ks) os) as J. rewrite !map_map in J. simpl in J.
-  eapply Rle_trans; [apply J; auto|].
-  - intros v Iv. apply in_map_iff in Iv as [k [<- I]]. pose proof (In_ks k I) as Ic.
-    destruct (in_limit fst _ _ _ _ _ Wx Wy I) as [_ [I2 I3]]. destruct k as [[c g] [x y]]. simpl in *.
-    destruct (HP c g Ic) as [Hl [Ho Hz]]. pose proof (HV _ Ic) as Vc. simpl in Vc. specialize (tops _ Ic). simpl in tops.
-    assert (most : forall zs z, within_limit limit (map fst cs) zs -> In z zs -> IZR z / IZR (top c) <= IZR limit / IZR (top c)).
-    { intros zs z [W Sz] Iz. apply Rmult_le_compat_r; [left; now apply Rinv_0_lt_compat|]. apply IZR_le.
-      eapply Z.le_trans; [|exact Sz]. clear - W Iz. induction W as [|? z' ? zs Hz W IH]; [contradiction|]. simpl.
-      assert (0 <= fold_right Z.add 0 zs)%Z by (clear - W; induction W; simpl; lia).
-      destruct Iz as [->|Iz]; [lia|]. specialize (IH Iz). lia. }
-    apply in_combine_r in I. pose proof (in_combine_l _ _ _ _ I). pose proof (in_combine_r _ _ _ _ I).
-    unfold priced, compared_within. simpl.
-    assert (In c (map fst cs)) by (apply in_map_iff; exists (c, g); auto).
-    assert (near : forall z, (0 <= z <= top c)%Z -> 0 <= IZR z / IZR (top c) <= 1) by (intros; now apply fraction_bounds).
-    specialize (HB c H1). split; [exact Hl|].
-    split; [repeat split; try (now apply HB); now apply near|].
-    split; [apply Rmin_glb; [now apply near | now apply (most xs)]|].
-    split; [apply Rmin_glb; [now apply near | now apply (most ys)]|]. split; assumption.
-  - intros v Iv. apply in_map_iff in Iv as [k [<- I]]. simpl. left. auto.
-  - rewrite (S fst) by auto. rewrite ZX, total_of by lia. apply IZR_le, Wx.
-  - rewrite (S snd) by auto. rewrite ZY, total_of by lia. apply IZR_le, Wy.
-  - rewrite map_length. lia.
-  - apply Rmult_le_compat_r.
-    + apply chance_nonneg. intros k I. pose proof (In_ks k I) as Ic. destruct (HP (fst (fst k)) (snd (fst k))) as [Hl _].
-      { now rewrite <- surjective_pairing. }
-      destruct (in_limit fst _ _ _ _ _ Wx Wy I) as [_ [_ I3]]. pose proof (HB _ (in_map fst _ _ Ic) _ I3).
-      pose proof (fraction_bounds _ _ (HV _ Ic) I3). nra.
-    + apply exp_le. eapply Rle_trans; [|exact HF]. right. f_equal. unfold ks.
-      clear - Lx Ly. revert xs ys Lx Ly. induction cs as [|c cs IH]; intros [|x xs] [|y ys] Lx Ly; simpl in *; try discriminate;
-        [reflexivity|]. rewrite IH by lia. reflexivity.
+  intros HV Ha Hb HG HF p HB aos <- HW. rewrite <- (map_map fst counts) in *.
+  assert (V : forall u, In u (map fst aos) -> valid_counter (counts u)) by (intros; now apply HV, in_map).
+  pose proof (fun u => members_on_line l limit p (map fst aos) u V HB HW) as L. destruct HW as [HW [Wx Wy]].
+  assert (spent : forall f, (total_of (map f (map fst aos)) <= limit)%Z ->
+            total aos (fun ao => IZR (top (counts (fst ao))) * (IZR (f (fst ao)) / IZR (top (counts (fst ao))))) <= IZR limit).
+  { intros f S. rewrite (total_ext _ _ (fun ao => IZR (f (fst ao)))).
+    - rewrite <- (total_map fst aos (fun u => IZR (f u))), total_of_values. now apply IZR_le.
+    - intros ao I. destruct (L (fst ao) (in_map fst _ _ I)) as [T0 _]. field. lra. }
+  assert (capped : forall f u, In u (map fst aos) -> (forall v, In v (map fst aos) -> 0 <= f v <= top (counts v))%Z ->
+            (total_of (map f (map fst aos)) <= limit)%Z ->
+            IZR (f u) / IZR (top (counts u)) <= Rmin 1 (IZR limit / IZR (top (counts u)))).
+  { intros f u Iu H S. destruct (L u Iu) as [T0 _]. pose proof (one_of_total _ f u (fun v Iv => proj1 (H v Iv)) Iu).
+    assert (I0 : 0 < / IZR (top (counts u))) by now apply Rinv_0_lt_compat. apply Rmin_glb.
+    - rewrite <- (Rinv_r (IZR (top (counts u)))) by lra. apply Rmult_le_compat_r; [lra|]. apply IZR_le, H, Iu.
+    - apply Rmult_le_compat_r; [lra|]. apply IZR_le. lia. }
+  assert (N : 0 <= chance (fun t => p (counts t) (value_y t)) aos).
+  { apply (prod_le aos _ (fun _ => 1)). intros ao I. apply (in_map fst) in I.
+    apply (chances (fun t => p (counts t) (value_x t)) _ part_x part_y (l (counts (fst ao)))); [now apply HG, in_map | now apply L]. }
+  eapply Rle_trans; [apply (joint_limit_by_prices (fun t => p (counts t) (value_x t)) (fun t => p (counts t) (value_y t)) part_x part_y
+    (fun t => l (counts t)) (fun t => IZR (top (counts t))) (fun t => Rmin 1 (IZR limit / IZR (top (counts t)))) (fun t => gain (counts t)) a b (IZR limit)); auto|].
+  - intros ao I q. apply (in_map fst) in I. destruct (L q I) as [T0 O]. destruct (HG (counts q)) as [Hl Hg]; [now apply in_map|].
+    split; [assumption|]. split; [assumption|]. split; [lra|].
+    split; [apply (capped value_x); auto; intros; now apply HW|]. split; [apply (capped value_y); auto; intros; now apply HW|]. assumption.
+  - apply (spent value_x), Wx.
+  - apply (spent value_y), Wy.
+  - apply Rmult_le_compat_r; [assumption|]. apply exp_le. eapply Rle_trans; [|exact HF].
+    rewrite !total_map. apply Rle_refl.
 Qed.

@@ -5,40 +5,20 @@ From Reticent Require Import Definitions Draws Bits Device.
 Import ListNotations.
 Open Scope R_scope.
 
-(** ** What a pattern is *)
-
-(** A renaming turns one sequence into the other exactly when both repeat in the same rounds. *)
-Theorem same_pattern_iff cs cs' :
-  same_pattern cs cs' <->
-  length cs = length cs' /\
-  forall i j, (i < length cs)%nat -> (j < length cs)%nat ->
-              (nth i cs O = nth j cs O <-> nth i cs' O = nth j cs' O).
+Lemma list_sum_le {A} (l : list A) f k : (forall a, In a l -> (f a <= k)%nat) -> (list_sum (map f l) <= length l * k)%nat.
 Proof.
-  split.
-  - intros [r [-> Inj]]. rewrite map_length. split; [reflexivity|]. intros i j Hi Hj.
-    assert (N : forall k, (k < length cs)%nat -> nth k (map r cs) O = r (nth k cs O)).
-    { intros k Hk. rewrite (nth_indep _ O (r O)) by now rewrite map_length. apply map_nth. }
-    rewrite !N by assumption. split; [congruence|]. apply Inj; now apply nth_In.
-  - intros [Len H].
-    assert (Pl : forall c l, In c l -> (place c l < length l)%nat /\ nth (place c l) l O = c).
-    { intros c l. induction l as [|u l IH]; intros Hc; [destruct Hc|]. simpl.
-      destruct (Nat.eqb_spec u c) as [->|NE]; [split; [lia | reflexivity]|].
-      destruct Hc as [->|Hc]; [contradiction|]. destruct (IH Hc). split; [lia | assumption]. }
-    exists (fun c => nth (place c cs) cs' O). split.
-    + apply nth_ext with O O; [now rewrite map_length|].
-      intros i Hi. rewrite <- Len in Hi.
-      rewrite (nth_indep (map _ _) O (nth (place O cs) cs' O)) by now rewrite map_length.
-      rewrite (map_nth (fun c => nth (place c cs) cs' O)).
-      destruct (Pl (nth i cs O) cs (nth_In _ _ Hi)) as [P1 P2].
-      apply H; auto.
-    + intros a b Ha Hb E. destruct (Pl a cs Ha) as [A1 A2], (Pl b cs Hb) as [B1 B2].
-      rewrite <- A2, <- B2. now apply H.
+  induction l as [|a l IH]; intros H; simpl; [lia|].
+  pose proof (H a (or_introl eq_refl)). specialize (IH (fun b Hb => H b (or_intror Hb))). lia.
 Qed.
+
+Lemma list_sum_plus {A} (l : list A) f g :
+  list_sum (map (fun a => f a + g a)%nat l) = (list_sum (map f l) + list_sum (map g l))%nat.
+Proof. induction l as [|a l IH]; simpl; [reflexivity | rewrite IH; lia]. Qed.
 
 (** A bound for every one-to-one renaming of the classes in use is a bound for all pairs of one pattern. *)
 Lemma same_pattern_of_classes m (D : list Z -> nat -> nat -> R) F cs cs' :
   valid m -> same_pattern cs cs' ->
-  (forall c, In c cs -> (c < classes m)%nat) -> (forall c, In c cs' -> (c < classes m)%nat) ->
+  within m cs -> within m cs' ->
   (forall t u v, In t (tables m) -> (u < classes m)%nat -> (v < classes m)%nat ->
      between (D t u v) (nth u t 0%Z) (nth v t 0%Z)) ->
   (forall us rename, length us = width cs -> NoDup us -> NoDup (map rename us) ->
@@ -52,12 +32,7 @@ Proof.
   assert (HB : forall u, In u us -> (u < classes m)%nat /\ (r u < classes m)%nat).
   { intros u Hu. apply Hus in Hu. split; [now apply Hc | now apply Hc', in_map]. }
   assert (ND : NoDup us) by apply NoDup_nodup.
-  assert (ND' : NoDup (map r us)).
-  { assert (forall a b, In a us -> In b us -> r a = r b -> a = b)
-      by (intros a b Ha Hb; apply Inj; now apply Hus).
-    clear - ND H. induction us as [|u us IH]; simpl; [constructor|]. inversion_clear ND. constructor.
-    - intros I. apply in_map_iff in I as [v [E Iv]]. apply H in E; simpl; auto. subst. contradiction.
-    - apply IH; auto. intros. apply H; simpl; auto. }
+  assert (ND' : NoDup (map r us)) by (apply NoDup_map_in; [intros a b Ha Hb; apply Inj; now apply Hus | assumption]).
   eapply loss_weaken; [apply (HF us r); auto|].
   apply loss_of_same_pattern; auto.
   - intros c Hcs. now apply Hus.
@@ -67,20 +42,15 @@ Qed.
 (** ** Any mechanism: as many remembered bits as have another law, each e^h (w.eps for a mean and a Hadamard bit) *)
 
 Lemma between_of_coin h lo T T' :
-  valid_low lo -> coin_for h lo -> valid_threshold lo T -> valid_threshold lo T' -> 0 <= h -> between h T T'.
+  valid_low lo -> coin_for h lo -> valid_threshold lo T -> valid_threshold lo T' -> between h T T'.
 Proof.
-  intros HL HC [H1 H2] [H3 H4] Hh. destruct HL as [L1 L2]. unfold coin_for in HC.
-  pose proof (exp_at_least_1 h Hh) as e1.
-  apply IZR_le in H1, H2, H3, H4. rewrite minus_IZR in *.
-  assert (O : IZR SCALE - IZR lo <= exp h * IZR lo) by lra.
-  split; rewrite ?minus_IZR.
-  - apply Rle_trans with (exp h * IZR lo); [lra|]. apply Rmult_le_compat_l; lra.
-  - apply Rle_trans with (exp h * IZR lo); [lra|]. apply Rmult_le_compat_l; lra.
+  intros HL HC H H'. apply share_bounds in H, H'. apply odds_of_coin in HC. pose proof (exp_pos h).
+  split; apply by_shares; rewrite ?share_rest; (apply Rle_trans with (exp h * share lo); [lra|]); apply Rmult_le_compat_l; lra.
 Qed.
 
 Theorem loss_by_changed_bits m h bits cs cs' :
   valid m -> 0 <= h -> coin_for h (low m) -> same_pattern cs cs' ->
-  (forall c, In c cs -> (c < classes m)%nat) -> (forall c, In c cs' -> (c < classes m)%nat) ->
+  within m cs -> within m cs' ->
   (forall us rename, length us = width cs -> NoDup us -> NoDup (map rename us) ->
      (forall u, In u us -> (u < classes m)%nat /\ (rename u < classes m)%nat) ->
      (list_sum (map (fun t => list_sum (map (fun u => moved u (rename u) t) us)) (tables m)) <= bits)%nat) ->
@@ -96,28 +66,6 @@ Proof.
     rewrite (total_ext _ _ (fun t => INR (list_sum (map (fun u => moved u (rename u) t) us)) * h))
       by (intros; apply total_count).
     rewrite total_count. apply Rmult_le_compat_r; [assumption|]. apply le_INR. now apply HB.
-Qed.
-
-Lemma list_sum_le {A} (l : list A) f k : (forall a, In a l -> (f a <= k)%nat) -> (list_sum (map f l) <= length l * k)%nat.
-Proof.
-  induction l as [|a l IH]; intros H; simpl; [lia|].
-  pose proof (H a (or_introl eq_refl)). specialize (IH (fun b Hb => H b (or_intror Hb))). lia.
-Qed.
-
-Lemma list_sum_plus {A} (l : list A) f g :
-  list_sum (map (fun a => f a + g a)%nat l) = (list_sum (map f l) + list_sum (map g l))%nat.
-Proof. induction l as [|a l IH]; simpl; [reflexivity | rewrite IH; lia]. Qed.
-
-(** Mean or Hadamard bit (one answer bit): at most w.eps. *)
-Theorem loss_by_width_of_one_bit m h cs cs' :
-  valid m -> 0 <= h -> coin_for h (low m) -> length (tables m) = 1%nat -> same_pattern cs cs' ->
-  (forall c, In c cs -> (c < classes m)%nat) -> (forall c, In c cs' -> (c < classes m)%nat) ->
-  loss (INR (width cs) * h) (answers_of_classes m cs) (answers_of_classes m cs').
-Proof.
-  intros V Hh HC L1 SP H1 H2. apply loss_by_changed_bits; auto.
-  intros us rename L _ _ _. destruct (tables m) as [|t [|]]; try discriminate. simpl.
-  rewrite Nat.add_0_r. eapply Nat.le_trans; [apply (list_sum_le us _ 1)|lia].
-  intros u _. unfold moved. destruct (_ =? _)%Z; lia.
 Qed.
 
 (** ** Histograms: each answer bit has one class of its own, with a threshold unlike the rest *)
@@ -159,7 +107,7 @@ Theorem loss_by_width_of_histogram m h two cs cs' :
   valid m -> 0 <= h -> coin_for h (low m) -> (forall t, In t (tables m) -> one_special t) ->
   (forall c c', (c < classes m)%nat -> (c' < classes m)%nat -> (changed m c c' <= two)%nat) ->
   same_pattern cs cs' ->
-  (forall c, In c cs -> (c < classes m)%nat) -> (forall c, In c cs' -> (c < classes m)%nat) ->
+  within m cs -> within m cs' ->
   loss (INR (Nat.min (two * width cs) (2 * length (tables m))) * h)
        (answers_of_classes m cs) (answers_of_classes m cs').
 Proof.
@@ -202,9 +150,6 @@ Proof.
   apply I; [assumption|]. intros u Hu. apply in_seq. specialize (B u Hu). lia.
 Qed.
 
-Lemma total_map {A B} (f : A -> B) l g : total (map f l) g = total l (fun a => g (f a)).
-Proof. induction l as [|a l IH]; simpl; [reflexivity | now rewrite IH]. Qed.
-
 (** With prices theta, alpha_u, beta_v >= 0 such that every pair of cells costs at most theta + alpha_u + beta_v,
     devices of width w lose at most w.theta + the sum of alphas and betas. *)
 Theorem loss_by_prices m table theta (alpha beta : nat -> R) w cs cs' :
@@ -212,7 +157,7 @@ Theorem loss_by_prices m table theta (alpha beta : nat -> R) w cs cs' :
   (forall u v, (u < classes m)%nat -> (v < classes m)%nat ->
      between (theta + alpha u + beta v) (nth u table 0%Z) (nth v table 0%Z)) ->
   same_pattern cs cs' -> (width cs <= w)%nat ->
-  (forall c, In c cs -> (c < classes m)%nat) -> (forall c, In c cs' -> (c < classes m)%nat) ->
+  within m cs -> within m cs' ->
   loss (INR w * theta + total (seq 0 (classes m)) (fun c => alpha c + beta c))
        (answers_of_classes m cs) (answers_of_classes m cs').
 Proof.
@@ -265,54 +210,31 @@ Section OddsOfMean.
     assert (ln (IZR (rarer c)) <= ln (IZR SCALE / 2)) by (apply ln_le'; lra). lra.
   Qed.
 
-  (** With any prices a, b >= 0 of a change of class, devices of width w lose at most so much. *)
-  Lemma loss_by_odds a b w cs cs' :
-    0 <= a -> 0 <= b -> same_pattern cs cs' -> (width cs <= w)%nat ->
-    (forall c, In c cs -> (c < classes m)%nat) -> (forall c, In c cs' -> (c < classes m)%nat) ->
-    loss (INR w * (a + b) + total (seq 0 (classes m)) (fun c => Rmax (f c - a) 0 + Rmax (g c - b) 0))
-         (answers_of_classes m cs) (answers_of_classes m cs').
-  Proof.
-    intros Ha Hb SP HW H1 H2.
-    apply (loss_by_prices m table (a + b) (fun c => Rmax (f c - a) 0) (fun c => Rmax (g c - b) 0)); auto;
-      try (intros; apply Rmax_r); [lra|].
-    intros u v Hu Hv. destruct (rarer_bounds u Hu) as [U1 U2], (rarer_bounds v Hv) as [V1 V2].
-    assert (big : IZR (SCALE - rarer u) <= exp (a + b + Rmax (f u - a) 0 + Rmax (g v - b) 0) * IZR (rarer v)).
-    { apply Rle_trans with (exp (f u + g v) * IZR (rarer v)).
-      - unfold f, g. replace (ln (IZR (SCALE - rarer u)) - ln (IZR SCALE / 2) + (ln (IZR SCALE / 2) - ln (IZR (rarer v))))
-          with (ln (IZR (SCALE - rarer u)) + - ln (IZR (rarer v))) by ring.
-        rewrite minus_IZR, exp_plus, exp_Ropp, !exp_ln by lra. right. field. lra.
-      - apply Rmult_le_compat_r; [lra|]. pose proof (Rmax_l (f u - a) 0). pose proof (Rmax_l (g v - b) 0).
-        apply exp_le. lra. }
-    pose proof (exp_pos (a + b + Rmax (f u - a) 0 + Rmax (g v - b) 0)) as E0.
-    split; (eapply Rle_trans; [|eapply Rle_trans; [exact big|]]; [|apply Rmult_le_compat_l; [lra|]]);
-      apply IZR_le; unfold rarer; lia.
-  Qed.
-
   (** Claim (loss_by_width of a mean): with any cell d, w times its odds and what other cells exceed it by. With d the
       cell of the w-th largest odds that is the sum of the w largest. *)
   Theorem loss_by_width_of_mean w d cs cs' :
-    (d < classes m)%nat -> same_pattern cs cs' -> (width cs <= w)%nat ->
-    (forall c, In c cs -> (c < classes m)%nat) -> (forall c, In c cs' -> (c < classes m)%nat) ->
+    (d < classes m)%nat -> same_pattern cs cs' -> (width cs <= w)%nat -> within m cs -> within m cs' ->
     loss (INR w * odds_of d + total (seq 0 (classes m)) (fun c => Rmax (odds_of c - odds_of d) 0))
          (answers_of_classes m cs) (answers_of_classes m cs').
   Proof.
     intros Hd SP HW H1 H2. destruct (odds_nonneg d Hd) as [f0 g0].
-    replace (odds_of d) with (f d + g d) by (unfold odds_of, f, g; ring).
-    rewrite (total_ext _ _ (fun c => Rmax (f c - f d) 0 + Rmax (g c - g d) 0)); [now apply loss_by_odds|].
-    intros c Hc. apply in_seq in Hc. replace (odds_of c) with (f c + g c) by (unfold odds_of, f, g; ring).
-    destruct (Z.le_ge_cases (rarer c) (rarer d)) as [L|L].
-    - destruct (odds_by_rarer c d ltac:(lia) Hd L). rewrite !Rmax_left; lra.
-    - destruct (odds_by_rarer d c Hd ltac:(lia) L). rewrite !Rmax_right; lra.
-  Qed.
-
-  (** At the largest width: the sum of all odds. *)
-  Theorem lifetime_loss_of_mean cs cs' :
-    same_pattern cs cs' ->
-    (forall c, In c cs -> (c < classes m)%nat) -> (forall c, In c cs' -> (c < classes m)%nat) ->
-    loss (total (seq 0 (classes m)) odds_of) (answers_of_classes m cs) (answers_of_classes m cs').
-  Proof.
-    intros SP H1 H2. eapply loss_weaken; [|apply (loss_by_odds 0 0 (width cs)); auto; lra].
-    rewrite Rplus_0_r, Rmult_0_r, Rplus_0_l. apply total_le. intros c Hc. apply in_seq in Hc.
-    destruct (odds_nonneg c ltac:(lia)). rewrite !Rminus_0_r, !Rmax_left by assumption. unfold odds_of, f, g. lra.
+    assert (E : forall c, odds_of c = f c + g c) by (intros; unfold odds_of, f, g; ring).
+    rewrite (total_ext _ _ (fun c => Rmax (f c - f d) 0 + Rmax (g c - g d) 0)).
+    - rewrite E. apply loss_by_prices with table; auto; try (intros; apply Rmax_r); [lra|].
+      intros u v Hu Hv. destruct (rarer_bounds u Hu) as [U1 U2], (rarer_bounds v Hv) as [V1 V2].
+      set (L := f d + g d + Rmax (f u - f d) 0 + Rmax (g v - g d) 0).
+      assert (big : IZR (SCALE - rarer u) <= exp L * IZR (rarer v)).
+      { apply Rle_trans with (exp (f u + g v) * IZR (rarer v)).
+        - unfold f, g. replace (ln (IZR (SCALE - rarer u)) - ln (IZR SCALE / 2) + (ln (IZR SCALE / 2) - ln (IZR (rarer v))))
+            with (ln (IZR (SCALE - rarer u)) + - ln (IZR (rarer v))) by ring.
+          rewrite minus_IZR, exp_plus, exp_Ropp, !exp_ln by lra. right. field. lra.
+        - apply Rmult_le_compat_r; [lra|]. pose proof (Rmax_l (f u - f d) 0). pose proof (Rmax_l (g v - g d) 0).
+          apply exp_le. unfold L. lra. }
+      pose proof (exp_pos L) as E0.
+      split; (eapply Rle_trans; [|eapply Rle_trans; [exact big|]]; [|apply Rmult_le_compat_l; [lra|]]);
+        apply IZR_le; unfold rarer; lia.
+    - intros c Hc. apply in_seq in Hc. rewrite !E. destruct (Z.le_ge_cases (rarer c) (rarer d)) as [L|L].
+      + destruct (odds_by_rarer c d ltac:(lia) Hd L).  rewrite !Rmax_left; lra.
+      + destruct (odds_by_rarer d c Hd ltac:(lia) L).  rewrite !Rmax_right; lra.
   Qed.
 End OddsOfMean.

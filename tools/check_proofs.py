@@ -43,7 +43,7 @@ def main() -> None:
     subprocess.run(["make", "-s", f"-j{os.cpu_count()}", "-C", str(PROOFS)], check=True)
     print(f"{len(theorems())} theorems in {count_lines():,} lines compile ({monotonic() - started:.0f} s).")
     print_assumptions()
-    plans = sorted([*(ROOT / "examples").glob("*.toml"), *(PROOFS / "plans").glob("*.toml")])
+    plans = sorted([*(ROOT / "examples").rglob("*.toml"), *(PROOFS / "plans").glob("*.toml")])
     checker = subprocess.Popen(
         [
             "coqchk",
@@ -51,9 +51,7 @@ def main() -> None:
             "-Q",
             str(PROOFS),
             "Reticent",
-            "Reticent.Claims",
-            "Reticent.Checker",
-            "Reticent.Encoding",
+            *(part for source in sources() for part in ("-norec", f"Reticent.{source.stem}")),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -33,6 +33,7 @@ PARTS = {
     "reticent": {
         "frozen": "frozen values",
         "errors": "the exception tree",
+        "times": "when rounds begin",
         "mechanisms": "P(bit | value)",
         "html": "escaped fragments",
         "privacy": "losses, patterns",

@@ -21,7 +21,7 @@ SYMBOLS = {
     "~": " ",
     "$": "",
 }
-MAP = ROOT / "docs" / "explanation" / "paper-map.md"
+MAP = ROOT / "paper" / "README.md"
 LABELS = {
     "1BitMean": "equ:meanmech",
     "dBitFlip": "equ:histogramest",

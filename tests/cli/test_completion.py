@@ -36,7 +36,7 @@ def test_bash_completes(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )  # fmt: skip
     assert (done.stdout.splitlines(), done.stderr) == (
-        ["estimate", "certify check diff export types", "fish"],
+        ["estimate", "certify check diff export new types", "fish"],
         "",
     )
 

@@ -63,7 +63,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("rounds", "--url", "https://a.example", "--key-file", "picture.png"), 2, "got one that is not text"),
     (("agent", "plan.toml", "--state", "x.db", "--key-file", "picture.png"), 2, "got one that is not text"),
     (("simulate", "plan.toml", "--values", "plan-v1.toml"), 1, "Hint: a file has the columns individual, day, value;"),
-    (("design", "--values", "plan-v1.toml", "--epsilon", 1), 1, "or a row per individual with a column per day"),
+    (("design", "--metric", "a,mean,values=plan-v1.toml", "--devices", 9), 1, "a row per individual"),
     # addresses
     (("rounds", "--store", "mysql://x"), 1, "expected sqlite:///path"),
     (("serve", "plan.toml", "--store", "reticent.db", *FREE), 1, "Hint: --store sqlite:///reticent.db"),
@@ -97,7 +97,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("completion", "tcsh"), 2, "'tcsh' is not one of"),
     # what cannot be written
     (("simulate", "plan.toml", *SMALL, "--out", "picture.png/x"), 1, "picture.png"),
-    (("design", "--range", 10, "--devices", 1000, "--epsilon", 1, "--out", "plan.toml/x"), 1, "plan.toml"),
+    (("design", "--metric", "a,flag", "--devices", 1000, "--out", "plan.toml/x"), 1, "plan.toml"),
     (("demo", "--keep", "plan.toml/x", "--port", 0), 1, "plan.toml"),
     (("export", "plan.toml/x.csv", *STORE), 1, "plan.toml/x.csv: Not a directory"),
     (("export", "nope/x.parquet", *STORE), 1, "nope/x.parquet"),
@@ -112,8 +112,8 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("serve", "plan.toml"), 2, "Missing option '--store'. For example: --store sqlite:///reticent.db"),
     (("rounds",), 2, "Give --store URL or --url URL."),
     (("rounds", *STORE, "--url", "https://a.example"), 2, "Give --store URL or --url URL, not both."),
-    (("design", "--range", 10, "--devices", 10), 2, "give --half-width for the least loss"),
-    (("design", "--range", 0, "--devices", 10), 2, "--range: expected a number from"),
+    (("design", "--metric", "a,mean", "--devices", 10), 2, "a: range: expected the top of its range"),
+    (("design", "--metric", "a,flag", "--devices", 0), 2, "devices: expected 1 to"),
     (("simulate", "plan.toml"), 2, "Give either --values FILE, or --population NAME"),
     (("audit", "plan.toml", "--client", ""), 2, "expected a program and its arguments"),
     (("audit", "plan.toml", "--client", "no-such-program"), 1, "cannot be started"),

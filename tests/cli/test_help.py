@@ -56,8 +56,9 @@ def test_every_verb_has_an_example_and_json_and_says_what_options_do(run: Any, p
     shown = run(*path, "--help").output
     assert f"Example:\n    reticent {' '.join(path)}" in shown
     assert ("--json" in shown) == (
-        path not in {("agent",), ("relay",), ("serve",), ("plan", "export"), ("plan", "types")}
-    )  # an export is JSON, and types are source code
+        path
+        not in {("agent",), ("relay",), ("serve",), ("plan", "export"), ("plan", "new"), ("plan", "types")}
+    )  # an export is JSON, types are source code, and a new plan is TOML
     options = [option for option in VERBS[path].params if isinstance(option, click.Option)]
     assert [option.name for option in options if not option.help] == []
 

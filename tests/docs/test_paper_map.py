@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MAP = ROOT / "docs" / "explanation" / "paper-map.md"
+MAP = ROOT / "paper" / "README.md"
 STATEMENTS = [
     *(f"Theorem {number}" for number in range(1, 8)),
     *(f"Lemma {number}" for number in range(1, 5)),

@@ -37,8 +37,8 @@ def tells_too_early() -> None:
     """Bytes leave before they are in the file."""
 
     def report(self: Device, number: int) -> Report:
-        assert self._engine is not None
-        return identity(self._engine.state.path).law(ONE, number, self._recorded(number))
+        assert self._session is not None
+        return identity(self._session.file.path).law(ONE, number, self._recorded(number))
 
     Device.report = report  # type: ignore[assignment,method-assign]
 

@@ -91,7 +91,7 @@ def test_read_only_places_say_so(run: Run) -> None:
     """As root, nothing is read-only: the script gives up its rights first."""
     script = """
     import shutil, sqlite3, tempfile
-    import reticent.device.engine, reticent.device.receipt
+    import reticent.device.session, reticent.device.receipt
 
     folder = Path(tempfile.mkdtemp())
     for _ in range(2):  # loads all that is needed: another user may not read it

@@ -186,14 +186,14 @@ def test_a_fork_behind_pythons_back(run: Run) -> None:
     import ctypes
     d = device(Path("state"))
     d.add("metric_1", 1)
-    inherited = d._engine.state._connection
+    inherited = d._session.file._connection
     child = ctypes.PyDLL(None).fork()
     d.add("metric_1", 10 if child else 1000)
     if child == 0:
         d.save()
         d.add("metric_1", 100)
         d.save()
-        own = d._engine.state._connection is not inherited
+        own = d._session.file._connection is not inherited
         inherited.in_transaction        # raises if it was closed
         os._exit(0 if own and not d.status().notes else 1)
     assert os.waitpid(child, 0)[1] == 0

@@ -297,7 +297,7 @@ def test_the_checksum_is_what_notices_a_flipped_secret(
     """Without it the check of these tests fails: it can."""
     content = bytearray(original.content)
     content[original.content.index(original.secret)] ^= 1
-    monkeypatch.setattr("reticent.device.quarantine.checksum", lambda *_: right)
+    monkeypatch.setattr("reticent.device.schema.checksum", lambda *_: right)
     with closing(sqlite3.connect(original.path)) as connection:
         [(right,)] = connection.execute("SELECT checksum FROM device")
     with pytest.raises(AssertionError, match="a silent redraw"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.shared.state_files import what_is_in
+
 from reticent.device import Device, SecretDraws, answer
+from reticent.device.state import DeviceState
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.testing import ManualClock
@@ -19,8 +20,8 @@ SECONDS = 21_600
 
 Make = Callable[..., Device]
 """The fixture `device_of`."""
-Query = Callable[..., list[tuple[object, ...]]]
-"""The fixture `query`."""
+InFile = Callable[[], DeviceState]
+"""The fixture `in_file`."""
 
 
 def clock_in(number: int = HERE, seconds: float = 60.0) -> ManualClock:
@@ -47,6 +48,5 @@ class Identity(NamedTuple):
 
 def identity(state: Path) -> Identity:
     """Who the device on a state file is."""
-    with closing(sqlite3.connect(state)) as connection:
-        [(secret, epoch)] = connection.execute("SELECT secret, epoch FROM device")
-    return Identity(secret, epoch)
+    held = what_is_in(state)
+    return Identity(held.secret, held.epoch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,11 @@ from tests.shared.plans import SAVES
 from reticent.mechanisms import Flip
 from reticent.plan import Plan
 from reticent.plan.card import privacy_card
+from reticent_collector.plans import certificate
 from reticent_collector.plans.certificate import certify, check, is_certified
 
 ROOT = Path(__file__).parents[3]
-PLANS = sorted([*(ROOT / "examples").glob("*.toml"), *(ROOT / "proofs/plans").glob("*.toml")])
+PLANS = sorted([*(ROOT / "examples").rglob("*.toml"), *(ROOT / "proofs/plans").glob("*.toml")])
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
@@ -44,18 +46,42 @@ def test_a_certificate_holds_the_integers_and_the_exact_figures():
         assert f"({numerator} # {denominator})" in text
 
 
-def test_what_has_no_theorem_is_said():
-    text = (ROOT / "proofs/plans/sampled-group.toml").read_text()
-    unlike = Plan.from_toml(text.replace("max_value = 21600", "max_value = 10800", 1))
-    assert certify(unlike).left_out == (
-        "group screen: unlike counters of a sampled plan have no certificate",
+def test_what_has_no_certificate_is_said(monkeypatch):
+    """Sets of unlike counters whose losses are not computed one by one, here more than five."""
+    plan = Plan.load(ROOT / "proofs/plans/sampled-unlike.toml")
+    assert not certify(plan).left_out
+    monkeypatch.setattr(certificate, "MOST_SUBSETS", 5)
+    assert certify(plan).left_out == (
+        "group screen: 4 unlike counters, of which 3 are asked, have too many sets",
     )
+    assert not is_certified(plan)
+
+
+def test_a_figure_of_a_plan_that_asks_some_is_about_all_its_blocks():
+    """Each whole-plan theorem names every metric alone and every group, and how many are asked."""
+    plan = Plan.load(ROOT / "proofs/plans/divided.toml")
+    text, card = certify(plan).text, privacy_card(plan)
+    for figure in ("round", "constant", "lifetime", "change_per_round", "any_history"):
+        numerator, denominator = getattr(card, figure).as_integer_ratio()
+        theorem = text.split(f"Theorem whole_plan_{figure} : ")[1].split("Proof.")[0]
+        assert theorem.endswith(f"2 (Q2R ({numerator} # {denominator})).\n")
+        named = set(re.findall(r"plan_(\w+)", theorem))
+        of_groups = {"screen", "saves", "size"}
+        assert named == (of_groups if figure in ("round", "constant") else set(plan.by_name))
+
+
+def test_every_fault_still_changes_one_place():
+    """proofs/faults.py is run by hand; here, that the lines it changes are there."""
+    faults = runpy.run_path(str(ROOT / "proofs/faults.py"))
+    for fault in faults["FAULTS"]:
+        assert (faults["PACKAGE"] / fault.file).read_text().count(fault.old) == 1, fault.what
+        assert fault.plan in faults["PLANS"]
 
 
 @pytest.mark.skipif(shutil.which("coqc") is None, reason="coqc is not installed; make proofs brings it")
 @pytest.mark.soak
 def test_coq_accepts_a_certificate_and_refuses_a_smaller_figure():
-    certificate = certify(Plan.from_toml(SAVES))
-    assert check(certificate, ROOT / "proofs") is None
-    smaller = re.sub(r"lifetime := \(\d+ # \d+\)", "lifetime := (3 # 2)", certificate.text, count=1)
-    assert "Error" in str(check(replace(certificate, text=smaller), ROOT / "proofs"))
+    of_saves = certify(Plan.from_toml(SAVES))
+    assert check(of_saves, ROOT / "proofs") is None
+    smaller = re.sub(r"lifetime := \(\d+ # \d+\)", "lifetime := (3 # 2)", of_saves.text, count=1)
+    assert "Error" in str(check(replace(of_saves, text=smaller), ROOT / "proofs"))

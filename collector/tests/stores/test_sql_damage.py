@@ -240,7 +240,7 @@ def test_one_damaged_round_does_not_keep_the_collector_from_serving(url: str, op
         until(lambda: app.health().sealed == 1)
         assert json.loads(run("store", "repair", "--store", url, "--yes", "--json").stdout)["rounds"]
         until(lambda: app.health().sealed == 2)
-        estimate = service.get("/v1/estimates?plan=app-usage&metric=minutes").json
+        estimate = service.get("/v1/estimates?plan=app-usage&metric=minutes&every=day").json
         assert [(each["state"], each["reports"]) for each in estimate["estimates"]] == [("sealed", 309)]
         assert estimate["damaged"] == []
 
@@ -281,19 +281,19 @@ def until(what: Callable[[], bool]) -> None:
 def test_old_results_are_removed_for_ever_and_their_rounds_stay_closed(
     bench: Bench, store: Store, url: str
 ) -> None:
-    numbers = [100, 101, 300_000, 300_001]  # rounds of an hour
+    numbers = [100, 119, 300_000, 300_001]  # rounds of an hour; 119 ends at midnight
     reports = {number: bench.reports(10, number) for number in numbers}
     for number in numbers:
         bench.append(reports[number])
     execute(store, CUT.format(3).replace("records_1", "records_2").replace("number = 2", "number = 1"))
-    store.repair(bench.key(101), dry=False)
+    store.repair(bench.key(119), dry=False)
     for number in numbers[1:3]:
         assert store.seal(bench.key(number))
     final, plan = store.counts(bench.key(300_000)), ("--store", url, "--plan", bench.name)
     before = bench.states()
 
-    shown = run("store", "prune", *plan, "--before", "2004-01-01", "--json")
-    assert [row["round"] for row in json.loads(shown.stdout)["rounds"]] == [101]
+    shown = run("store", "prune", *plan, "--before", "1970-01-06", "--json")
+    assert [row["round"] for row in json.loads(shown.stdout)["rounds"]] == [119]
     assert json.loads(shown.stdout)["not_sealed"] == 1
     assert bench.states() == before, "shown, and nothing else"
     done = run("store", "prune", *plan, "--older-than", "9000d", "--yes")
@@ -304,14 +304,14 @@ def test_old_results_are_removed_for_ever_and_their_rounds_stay_closed(
     assert isinstance(other, Store)
     for at in (store, other):
         assert set(bench.states(at)) == {bench.key(number) for number in (100, 300_000, 300_001)}
-        assert at.counts(bench.key(101)) == {}
-        assert bench.append(reports[101], at) == {bench.key(101): Appended(late=10)}, "it never opens again"
-        assert not at.seal(bench.key(101))
-        assert not at.prune(bench.key(101))
+        assert at.counts(bench.key(119)) == {}
+        assert bench.append(reports[119], at) == {bench.key(119): Appended(late=10)}, "it never opens again"
+        assert not at.seal(bench.key(119))
+        assert not at.prune(bench.key(119))
         assert not at.prune(bench.key(100)), "it is not sealed"
         assert at.counts(bench.key(300_000)) == final
-        assert at.repair(bench.key(101)) is None
-        assert bench.key(101) not in at.unsealed()
+        assert at.repair(bench.key(119)) is None
+        assert bench.key(119) not in at.unsealed()
     assert [info.key.round for info in other.rounds(bench.name, last=2)] == [300_001, 300_000]
     assert store.verify() == []
     assert execute(store, "SELECT count(*) FROM counts WHERE round_id = 2") == [(0,)]

@@ -92,6 +92,10 @@ class StateError(ReticentError):
     """A state file cannot be used: locked, read-only, or another program's."""
 
 
+class NewerStateError(StateError):
+    """The file has a layout that this version does not know; nothing in it was changed."""
+
+
 class UsageError(ReticentError):
     """A program uses its device in a way that records nothing; raised where `debug=True`, otherwise noted."""
 

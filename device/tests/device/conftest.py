@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.shared.devices import HERE, Make, Query
+from tests.shared.devices import HERE, InFile, Make
 from tests.shared.plans import GROUPED
+from tests.shared.state_files import what_is_in
 
 from reticent.device import Device, Policy
 from reticent.plan import Plan
@@ -63,14 +63,6 @@ def device_of(plan: Plan, state: Path, clock: ManualClock) -> Iterator[Make]:
 
 
 @pytest.fixture
-def query(state: Path) -> Query:
+def in_file(state: Path) -> InFile:
     """Looks into the state file from outside."""
-
-    def ask(sql: str, *parameters: object) -> list[tuple[object, ...]]:
-        connection = sqlite3.connect(state, isolation_level=None)
-        try:
-            return connection.execute(sql, parameters).fetchall()
-        finally:
-            connection.close()
-
-    return ask
+    return lambda: what_is_in(state)

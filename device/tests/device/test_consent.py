@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.shared.devices import HERE, SECONDS, Make, Query, identity, with_epsilon
+from tests.shared.devices import HERE, SECONDS, InFile, Make, identity, with_epsilon
 
 from reticent.device import Accepted, Consent, Device, Outcome, Policy
-from reticent.device.engine import Engine
+from reticent.device.session import Session
+from reticent.device.state import DeviceState
 from reticent.device.statefile import StateFile
 from reticent.errors import ParameterError
 from reticent.plan import Plan
@@ -49,7 +50,7 @@ def test_what_is_recorded_answered_and_sent_after_every_transition(
     device_of: Make,
     clock: ManualClock,
     transport: RecordingTransport,
-    query: Query,
+    in_file: InFile,
 ) -> None:
     """Two rounds under the one, then two under the other; the change comes in the middle of a round."""
     device = device_of(consent="unset", transport=transport)
@@ -63,12 +64,13 @@ def test_what_is_recorded_answered_and_sent_after_every_transition(
     assert device.consent == device.status().consent == after
     device.add("editor_seconds", 7)
     device.save()
-    left = query("SELECT count(*) FROM totals WHERE round = ?", HERE + 2)
+    left = [place for place in in_file().totals if place[0] == HERE + 2]
     is_one_consent = after == before or (before, after) == ("granted", "local")
-    assert left == [(1 if records(after) and is_one_consent else 0,)]
+    assert len(left) == (1 if records(after) and is_one_consent else 0)
     if not records(after):
-        assert query("SELECT count(*) FROM totals") == query("SELECT count(*) FROM notes") == [(0,)]
-        assert query("SELECT count(*) FROM reports WHERE state IN ('waiting', 'local')") == [(0,)]
+        held = in_file()
+        assert held.totals == held.notes == {}
+        assert not {kept.state for kept in held.reports.values()} & {"waiting", "local"}
     for _ in range(3):
         clock.advance(SECONDS)
         device.add("editor_seconds", 9)
@@ -78,7 +80,7 @@ def test_what_is_recorded_answered_and_sent_after_every_transition(
     wholly |= {HERE + 3, HERE + 4} if after == "granted" else set()
     wholly |= {HERE + 2} if before == after == "granted" else set()
     assert sent == sorted(wholly)
-    states = dict(query("SELECT round, state FROM reports"))
+    states = {number: kept.state for number, kept in in_file().reports.items()}
     assert {states.get(number) for number in (HERE + 3, HERE + 4)} == {
         {"granted": "accepted", "local": "local"}.get(after)
     }
@@ -130,7 +132,7 @@ def test_a_choice_made_in_another_process_holds_in_this_one(
 
 @pytest.mark.parametrize("consent", STATES)
 def test_a_forked_child_goes_by_the_same_consent(
-    consent: Consent, device_of: Make, clock: ManualClock, query: Query
+    consent: Consent, device_of: Make, clock: ManualClock, in_file: InFile
 ) -> None:
     device = device_of(consent="unset")
     device.set_consent(consent)
@@ -143,7 +145,7 @@ def test_a_forked_child_goes_by_the_same_consent(
         os._exit(0 if done else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert device.consent == consent
-    assert bool(query("SELECT * FROM reports")) == (consent == "granted")
+    assert bool(in_file().reports) == (consent == "granted")
 
 
 def sent_rounds(folder: Path, plan: Plan, choices: tuple[Consent, ...], value: int) -> list[int]:
@@ -211,7 +213,7 @@ def test_the_default_is_unset_and_an_unknown_one_is_named(plan: Plan, state: Pat
 
 @pytest.mark.parametrize("refusal", ["unset", "denied"])
 def test_where_nothing_was_sent_nothing_stays_but_the_choice(
-    refusal: Consent, device_of: Make, clock: ManualClock, state: Path, query: Query
+    refusal: Consent, device_of: Make, clock: ManualClock, state: Path, in_file: InFile
 ) -> None:
     device = device_of()
     device.add("editor_seconds", 4_711)
@@ -219,8 +221,9 @@ def test_where_nothing_was_sent_nothing_stays_but_the_choice(
     device.flush()  # answered, and never sent: there is no transport
     secret = identity(state).secret
     assert device.set_consent(refusal)
-    assert [table for table in KEPT if query(f"SELECT * FROM {table}")] == []  # noqa: S608
-    assert query("SELECT choice, questions FROM consent") == [(refusal, "")]
+    held = in_file()
+    assert [table for table in KEPT if getattr(held, table)] == []
+    assert (held.consent.choice, held.consent.questions) == (refusal, "")
     for file in state.parent.iterdir():
         assert secret not in file.read_bytes(), file.name
         assert b"4711" not in file.read_bytes(), file.name
@@ -228,25 +231,25 @@ def test_where_nothing_was_sent_nothing_stays_but_the_choice(
 
 
 def test_answers_under_local_that_are_no_longer_listed_are_wiped_too(
-    device_of: Make, clock: ManualClock, query: Query, monkeypatch: pytest.MonkeyPatch
+    device_of: Make, clock: ManualClock, in_file: InFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reticent.device.outbox.MOST_RECEIPTS", -62)  # the latest is listed
     device = device_of(consent="local")
     for _ in range(4):
         clock.advance(SECONDS)
         device.flush()
-    assert query("SELECT state FROM past") == [("local",)]
+    assert [past.state for past in in_file().past.values()] == ["local"]
     assert device.set_consent("denied")
-    assert query("SELECT * FROM past") == []
+    assert in_file().past == {}
 
 
-def test_threads_that_find_a_new_file_at_once_share_one_engine(
+def test_threads_that_find_a_new_file_at_once_share_one_session(
     device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One thread makes the file for a yes; another finds it before the yes is entered."""
     device = device_of(consent="unset")
     found, looked = threading.Event(), threading.Event()
-    opened, entered = StateFile.__init__, Engine.set_consent
+    opened, entered = StateFile.__init__, Session.set_consent
 
     def open_together(*arguments: Any) -> None:
         if threading.current_thread() is agreeing:
@@ -254,16 +257,16 @@ def test_threads_that_find_a_new_file_at_once_share_one_engine(
             assert found.wait(10)
         else:
             found.set()
-            while device._engine is None:
+            while device._session is None:
                 time.sleep(0.001)
             opened(*arguments)
 
-    def enter_later(engine: Engine, choice: Consent) -> bool:
+    def enter_later(session: Session, choice: Consent) -> bool:
         assert looked.wait(10)
-        return entered(engine, choice)
+        return entered(session, choice)
 
     monkeypatch.setattr(StateFile, "__init__", open_together)
-    monkeypatch.setattr(Engine, "set_consent", enter_later)
+    monkeypatch.setattr(Session, "set_consent", enter_later)
     agreeing = threading.Thread(target=device.set_consent, args=("granted",))
     agreeing.start()
     while not Path(device._settings.state).exists():
@@ -391,17 +394,17 @@ def test_a_window_under_local_loses_nothing(device_of: Make, clock: ManualClock,
 
 # "denied", a pause and `forget` are the last word
 
-LAST_WORDS: dict[str, tuple[Callable[[Device], bool], str]] = {
-    "denied": (lambda device: device.set_consent("denied"), "SELECT choice = 'denied' FROM consent"),
-    "pause": (lambda device: device.pause(), "SELECT count(*) FROM pauses"),
-    "forget": (lambda device: device.forget(), "SELECT epoch FROM device"),
+LAST_WORDS: dict[str, tuple[Callable[[Device], bool], Callable[[DeviceState], bool]]] = {
+    "denied": (lambda device: device.set_consent("denied"), lambda held: held.consent.choice == "denied"),
+    "pause": (lambda device: device.pause(), lambda held: len(held.pauses) == 1),
+    "forget": (lambda device: device.forget(), lambda held: held.epoch == 1),
 }
-"""What a person can do, and what is 1 in the state file once it is there."""
+"""What a person can do, and what holds of the state file once it is there."""
 
 
 @pytest.mark.parametrize("word", LAST_WORDS)
 def test_a_report_on_its_way_is_waited_for_and_the_next_is_not_sent(
-    word: str, device_of: Make, clock: ManualClock, query: Query
+    word: str, device_of: Make, clock: ManualClock, in_file: InFile
 ) -> None:
     """The first report is on its way when the choice is entered; the second was due in the same turn."""
     act, is_there = LAST_WORDS[word]
@@ -412,7 +415,7 @@ def test_a_report_on_its_way_is_waited_for_and_the_next_is_not_sent(
         def send(self, body: bytes, timeout: float) -> Outcome:
             other = threading.Thread(target=choose)
             other.start()
-            while query(is_there) != [(1,)]:
+            while not is_there(in_file()):
                 time.sleep(0.001)
             time.sleep(0.05)
             assert returned == [], "it returned while a report was on its way"
@@ -429,7 +432,7 @@ def test_a_report_on_its_way_is_waited_for_and_the_next_is_not_sent(
     clock.advance(SECONDS)
     assert device.report(HERE) is not None
     clock.advance(SECONDS)
-    assert query("SELECT count(*) FROM reports WHERE state = 'waiting'") == [(1,)]
+    assert len(in_file().waiting) == 1
     device.flush()
     deadline = time.monotonic() + 20
     while not returned and time.monotonic() < deadline:
@@ -441,12 +444,12 @@ def test_a_report_on_its_way_is_waited_for_and_the_next_is_not_sent(
 
 @pytest.mark.parametrize("word", LAST_WORDS)
 def test_a_send_that_does_not_end_is_said(
-    word: str, device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, query: Query
+    word: str, device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, in_file: InFile
 ) -> None:
-    from reticent.device import engine
+    from reticent.device import session
 
     act, is_there = LAST_WORDS[word]
-    monkeypatch.setattr(engine, "LONGEST_SEND", -1.95)
+    monkeypatch.setattr(session, "LONGEST_SEND", -1.95)
     answers: list[bool] = []
 
     class Stuck:
@@ -458,8 +461,8 @@ def test_a_send_that_does_not_end_is_said(
     clock.advance(2 * SECONDS)
     device.flush()
     assert answers == [False]
-    assert query(is_there) == [(1,)], "it is kept all the same"
-    assert query("SELECT in_force FROM consent") == [("denied" if word == "denied" else "granted",)]
+    assert is_there(in_file()), "it is kept all the same"
+    assert in_file().consent.in_force == ("denied" if word == "denied" else "granted")
 
 
 def test_nothing_is_sent_where_nobody_could_wait_for_it(
@@ -547,7 +550,7 @@ def test_a_choice_for_sampled_answers_is_none_for_remembered_ones(
 @pytest.mark.parametrize("choice", ["granted", "local"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_choice_lapses_when_a_plan_asks_for_more(
-    choice: Consent, change: str, device_of: Make, plan_text: str, clock: ManualClock, query: Query
+    choice: Consent, change: str, device_of: Make, plan_text: str, clock: ManualClock, in_file: InFile
 ) -> None:
     device = device_of(consent="granted")
     assert device.set_consent(choice)
@@ -559,9 +562,9 @@ def test_a_choice_lapses_when_a_plan_asks_for_more(
     assert device.consent == ("unset" if asks_more else choice)
     device.add("editor_seconds", 5)
     device.save()
-    assert bool(query("SELECT * FROM totals")) is not asks_more
+    assert bool(in_file().totals) is not asks_more
     if asks_more:
-        assert query("SELECT version FROM plans") == [], "nothing was sent, so nothing is kept"
+        assert in_file().plans == {}, "nothing was sent, so nothing is kept"
     assert device.set_consent("granted")
     assert device.status().version == 2
     assert device.consent == "granted"
@@ -612,7 +615,7 @@ def test_more_metrics_in_a_report_of_the_same_window_are_more(device_of: Make, p
 
 
 def test_what_waits_in_memory_leaves_no_note_when_another_process_denies(
-    device_of: Make, query: Query
+    device_of: Make, in_file: InFile
 ) -> None:
     device, other = device_of(), device_of()
     device.add("editor_seconds", 5)
@@ -620,7 +623,7 @@ def test_what_waits_in_memory_leaves_no_note_when_another_process_denies(
     assert device.status().consent == "denied"
     device.save()
     assert device.consent == "denied"
-    assert query("SELECT * FROM notes") == query("SELECT * FROM totals") == []
+    assert in_file().notes == in_file().totals == {}
 
 
 def test_a_plan_that_the_policy_refuses_changes_no_choice(device_of: Make, plan_text: str) -> None:
@@ -715,8 +718,8 @@ def test_a_device_without_consent_adopts_a_choice_of_another_process_when_asked_
 def test_consent_is_read_without_the_file(device_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A property never touches the disk, and has no effect."""
     device = device_of()
-    engine = device._engine
-    assert engine is not None
-    monkeypatch.setattr(engine, "state", None)
-    assert (device.consent, device.plan, device.current_round) == ("granted", engine.plans.newest, HERE)
+    session = device._session
+    assert session is not None
+    monkeypatch.setattr(session, "file", None)
+    assert (device.consent, device.plan, device.current_round) == ("granted", session.newest, HERE)
     monkeypatch.undo()

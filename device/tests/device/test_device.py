@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HERE, Make, Query, identity
+from tests.shared.devices import HERE, InFile, Make, identity
 
 from reticent.device import Device, Policy, SecretDraws, answer
 from reticent.errors import ParameterError, PlanError, StateError
@@ -85,7 +85,7 @@ def test_a_clock_that_raises_is_no_concern_of_the_host(plan: Plan, state: Path, 
 # Values
 
 
-def test_values_add_up_and_stop_at_the_top(device_of: Make, query: Query) -> None:
+def test_values_add_up_and_stop_at_the_top(device_of: Make, in_file: InFile) -> None:
     device = device_of()
     device.add("editor_seconds", 20)
     device.add("editor_seconds", 0.5)
@@ -94,21 +94,21 @@ def test_values_add_up_and_stop_at_the_top(device_of: Make, query: Query) -> Non
     device.set("browser_seconds", 7)
     device.set("browser_seconds", 5)
     device.save()
-    assert query("SELECT metric, value FROM totals ORDER BY metric") == [
-        ("browser_seconds", "5"),
-        ("editor_seconds", "41/2"),
-        ("opened_files", "64"),
-    ]
+    assert in_file().totals == {
+        (HERE, "browser_seconds"): "5",
+        (HERE, "editor_seconds"): "41/2",
+        (HERE, "opened_files"): "64",
+    }
 
 
-def test_denominators_do_not_grow_without_end(device_of: Make, query: Query) -> None:
+def test_denominators_do_not_grow_without_end(device_of: Make, in_file: InFile) -> None:
     """Each odd number up to 1,000: exact, the sum would have a denominator of more than 2¹⁴⁰⁰."""
     device, denominators = device_of(), range(3, 1_000, 2)
     for denominator in denominators:
         device.add("editor_seconds", Fraction(1, denominator))
     device.save()
-    [(text,)] = query("SELECT value FROM totals")
-    total = Fraction(str(text))
+    [text] = in_file().totals.values()
+    total = Fraction(text)
     assert total.denominator.bit_length() <= 1201
     assert float(total) == pytest.approx(sum(1 / denominator for denominator in denominators), abs=1e-9)
 
@@ -193,7 +193,7 @@ def test_rounds_nothing_happened_in_are_answered_with_zeros(
 
 
 def test_rounds_whose_grace_is_over_are_not_answered(
-    device_of: Make, clock: ManualClock, transport: RecordingTransport, query: Query
+    device_of: Make, clock: ManualClock, transport: RecordingTransport, in_file: InFile
 ) -> None:
     device = device_of(transport=transport)
     clock.advance(21_600)
@@ -201,7 +201,7 @@ def test_rounds_whose_grace_is_over_are_not_answered(
     clock.advance(10 * 21_600)
     device.flush()
     assert [report.round for report in transport.reports] == [HERE + 10]
-    assert query("SELECT * FROM totals") == [], "values that will never be answered go too"
+    assert in_file().totals == {}, "values that will never be answered go too"
 
 
 def test_all_rounds_that_are_due_are_answered(state: Path, plan_text: str, clock: ManualClock) -> None:

@@ -144,8 +144,8 @@ print(mine.flush())
     pause = (
         DEVICE
         + """
-from reticent.device import engine
-engine.LONGEST_SEND = -1.95  # how long a pause waits beyond two seconds
+from reticent.device import session
+session.LONGEST_SEND = -1.95  # how long a pause waits beyond two seconds
 clock.advance(2 * 21600)
 print(device().pause())
 """

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HERE, Make, Query
+from tests.shared.devices import HERE, InFile, Make
 
 from reticent.device import Accepted, Device, HttpTransport, Outcome, Policy, Rejected, Retry
 from reticent.errors import ParameterError
@@ -145,7 +145,7 @@ def test_when_grace_ends_it_gives_up(device_of: Make, collector: Collector, cloc
 
 
 def test_rounds_that_no_collector_takes_any_more_are_not_answered_and_their_values_go(
-    device_of: Make, clock: ManualClock, query: Query, transport: RecordingTransport
+    device_of: Make, clock: ManualClock, in_file: InFile, transport: RecordingTransport
 ) -> None:
     device = device_of(transport=transport)
     clock.advance(2 * 21_600)
@@ -154,7 +154,7 @@ def test_rounds_that_no_collector_takes_any_more_are_not_answered_and_their_valu
     clock.advance(2 * 21_600)  # grace is one round: that of the round with the value has just ended
     assert device.flush() == 1
     assert [told.round for told in device.receipt().reports] == [HERE + 3]
-    assert query("SELECT * FROM totals") == []
+    assert in_file().totals == {}
 
 
 def test_nobody_there_and_nobody_answering_are_retries() -> None:

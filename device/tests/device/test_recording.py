@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.shared.devices import HERE, Make, Query
+from tests.shared.devices import HERE, InFile, Make
 from tests.shared.processes import run_script
 
 from reticent.device import Device, Policy, StateFile
@@ -243,8 +243,8 @@ def test_memory_stays_bounded_while_nothing_can_be_written(device_of: Make, stat
         other.execute("BEGIN IMMEDIATE")
         for _ in range(20_000):
             device.add("opened_files", Fraction(1, 1000))
-        assert device._engine is not None
-        assert len(device._engine._pending) < 2_000
+        assert device._session is not None
+        assert len(device._session._pending) < 2_000
         other.execute("ROLLBACK")
     assert device._recorded(HERE) == {"opened_files": 20}
 
@@ -343,8 +343,8 @@ def test_a_write_that_fails_loses_nothing_and_newer_values_win(device_of: Make) 
             left[0] -= 1
             return left[0] == 0
 
-        assert device._engine is not None
-        connection = device._engine.state._connection
+        assert device._session is not None
+        connection = device._session.file._connection
         assert connection is not None
         connection.set_progress_handler(step, 10)
         failures += not device.save()
@@ -436,8 +436,8 @@ def test_values_that_keep_coming_do_not_hold_up_the_end(
 ) -> None:
     monkeypatch.setattr("reticent.device.process.WRITE_AFTER", 3600.0)
     device = device_of()
-    assert device._engine is not None
-    write, writes = type(device._engine).write_pending, [0]
+    assert device._session is not None
+    write, writes = type(device._session).write_pending, [0]
 
     def and_one_more(engine: object, patience: float) -> None:
         write(engine, patience)  # type: ignore[arg-type]
@@ -445,7 +445,7 @@ def test_values_that_keep_coming_do_not_hold_up_the_end(
         device.add("editor_seconds", 1)
 
     device.add("editor_seconds", 5)
-    monkeypatch.setattr(type(device._engine), "write_pending", and_one_more)
+    monkeypatch.setattr(type(device._session), "write_pending", and_one_more)
     device.before_exit()
     assert writes == [1]
     assert total(state) == ["5"]
@@ -486,7 +486,7 @@ def test_threads_that_write_at_once(device_of: Make, plan: Plan, state: Path, cl
     assert devices[0]._recorded(HERE) == {"editor_seconds": 400}
 
 
-def test_names_that_the_plan_does_not_have_are_noted_by_name(device_of: Make, query: Query) -> None:
+def test_names_that_the_plan_does_not_have_are_noted_by_name(device_of: Make, in_file: InFile) -> None:
     device = device_of(segment={"os": "linux", "flavour": "sweet"})
     device.add("editor_secs")
     device.set("a name\nwith everything" + "x" * 100, 1)
@@ -500,8 +500,8 @@ def test_names_that_the_plan_does_not_have_are_noted_by_name(device_of: Make, qu
     assert len(device.status().notes) < 20, "names of any number are bounded"
 
 
-def test_what_went_wrong_is_kept_where_no_value_is(device_of: Make, query: Query) -> None:
+def test_what_went_wrong_is_kept_where_no_value_is(device_of: Make, in_file: InFile) -> None:
     device = device_of()
     device.add("editor_secs")
     assert device.close()
-    assert query("SELECT kind, count FROM notes") == [("unknown-metric: editor_secs", 1)]
+    assert in_file().notes == {"unknown-metric: editor_secs": 1}

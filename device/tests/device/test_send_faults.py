@@ -83,7 +83,7 @@ def check_fault(device: Device, clock: ManualClock, fault: str) -> None:
     assert clock.now <= status.next_try <= clock.now + 15
     assert f", {fault}: " in str(status)  # and what it means
     assert json.loads(json.dumps(status.to_dict()))["attempts"] == {fault: 1}
-    with Device.open(device._engine.state.path, clock=clock) as looked_at:  # type: ignore[union-attr]
+    with Device.open(device._session.file.path, clock=clock) as looked_at:  # type: ignore[union-attr]
         assert looked_at.status().attempts == {fault: 1}
 
 
@@ -118,7 +118,7 @@ def test_without_an_endpoint_the_status_says_so(device_of: Make, clock: ManualCl
     assert "no endpoint" in str(device_of().status())
     assert "no endpoint" not in str(device_of(transport=RecordingTransport()).status())
     device = device_of()
-    with Device.open(device._engine.state.path) as looked_at:  # type: ignore[union-attr]
+    with Device.open(device._session.file.path) as looked_at:  # type: ignore[union-attr]
         assert "no endpoint" not in str(looked_at.status()), "the program that it belongs to may have one"
 
 

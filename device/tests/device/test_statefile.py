@@ -12,7 +12,8 @@ from math import inf
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HERE, Make, Query, with_epsilon
+from tests.shared.devices import HERE, InFile, Make, with_epsilon
+from tests.shared.state_files import change_in
 
 from reticent.device import Device, Policy
 from reticent.device.locks import ProcessLock
@@ -27,7 +28,7 @@ def names(folder: Path) -> set[str]:
     return {file.name for file in folder.iterdir()}
 
 
-def test_a_fresh_file_is_private_and_says_whose_it_is(device_of: Make, state: Path, query: Query) -> None:
+def test_a_fresh_file_is_private_and_says_whose_it_is(device_of: Make, state: Path, in_file: InFile) -> None:
     device = device_of()
     device.add("editor_seconds")
     for file in state.parent.iterdir():
@@ -41,12 +42,11 @@ def test_a_fresh_file_is_private_and_says_whose_it_is(device_of: Make, state: Pa
     }
     device.close()
     assert names(state.parent) == {"state.db", "state.db-limits", "state.db-opening"}
-    assert query("PRAGMA application_id") == [(0x72657469,)]
-    assert query("PRAGMA user_version") == [(known_layout(),)]
-    assert query("PRAGMA journal_mode") == [("wal",)]
-    [(secret,)] = query("SELECT secret FROM device")
-    assert isinstance(secret, bytes)
-    assert len(secret) == 32
+    with closing(sqlite3.connect(state)) as connection:
+        pragmas = ("application_id", "user_version", "journal_mode")
+        told = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
+    assert told == [0x72657469, known_layout(), "wal"]
+    assert len(in_file().secret) == 32
 
 
 def test_an_empty_file_is_fresh(device_of: Make, state: Path) -> None:
@@ -402,14 +402,14 @@ def test_a_backup_from_the_middle_of_a_round_answers_under_the_same_id(
 
 
 def test_a_report_that_was_damaged_in_the_file_never_leaves(
-    device_of: Make, clock: ManualClock, query: Query, transport: RecordingTransport
+    device_of: Make, clock: ManualClock, state: Path, in_file: InFile, transport: RecordingTransport
 ) -> None:
     device = device_of()
     clock.advance(2 * 21_600)
     device.flush()  # makes the report of the round before
-    [(bits,)] = query("SELECT bits FROM reports")
-    assert isinstance(bits, bytes)
-    query("UPDATE reports SET bits = ?", bytes([bits[0] ^ 128]) + bits[1:])
+    [(number, kept)] = in_file().reports.items()
+    turned = replace(kept, bits=bytes([kept.bits[0] ^ 128]) + kept.bits[1:])
+    change_in(state, lambda held: replace(held, reports={number: turned}))
     assert device.report() is None
     device = device_of(transport=transport)
     assert device.flush() == len(transport.bodies) == 0
@@ -419,7 +419,7 @@ def test_a_report_that_was_damaged_in_the_file_never_leaves(
 
 
 def test_receipts_are_summed_up_and_the_file_stays_small(
-    plan: Plan, state: Path, clock: ManualClock, query: Query, monkeypatch: pytest.MonkeyPatch
+    plan: Plan, state: Path, clock: ManualClock, in_file: InFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Years in a few seconds: the count, the ledger and what was answered stay; what is opened does not grow."""
     monkeypatch.setattr("reticent.device.outbox.MOST_RECEIPTS", 20)
@@ -434,8 +434,8 @@ def test_receipts_are_summed_up_and_the_file_stays_small(
             device.pause()
             device.resume()
         device.flush(timeout=30)
-        sizes.append(query("SELECT (SELECT count(*) FROM reports) + (SELECT count(*) FROM pauses)")[0][0])
-    assert max(int(str(size)) for size in sizes) < 20 + 64 + 20
+        sizes.append(len(in_file().reports) + len(in_file().pauses))
+    assert max(sizes) < 20 + 64 + 20
     receipt, status = device.receipt(), device.status()
     accepted = len(transport.bodies)
     assert accepted > 200
@@ -454,7 +454,7 @@ def test_receipts_are_summed_up_and_the_file_stays_small(
         assert device.report(number) is None, "a round that is summed up is never answered again"
     device.add("editor_seconds", 9, round=past.first_round)
     device.save()
-    assert query("SELECT count(*) FROM totals WHERE round = ?", past.first_round) == [(0,)]
+    assert past.first_round not in {number for number, _ in in_file().totals}
     losses = receipt.losses
     device.close()
     again = Device(plan, state, consent="granted", clock=clock, policy=policy)
@@ -465,11 +465,8 @@ def test_receipts_are_summed_up_and_the_file_stays_small(
 
 def test_the_secret_is_not_shown_by_what_is_read_of_a_file(device_of: Make) -> None:
     """A traceback with local variables, or a log of them, would show it."""
-    from reticent.device.schema import device_row
-
     device = device_of()
-    assert device._engine is not None
-    with device._engine.state.view() as connection:
-        me = device_row(connection)
-    assert len(me.secret) == 32
-    assert repr(me) == f"DeviceRow(plan={me.plan!r}, epoch={me.epoch})"
+    assert device._session is not None
+    state = device._session.file.read()
+    assert len(state.secret) == 32
+    assert repr(state) == f"DeviceState(plan={state.plan!r}, epoch={state.epoch})"

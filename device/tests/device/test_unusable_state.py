@@ -55,7 +55,7 @@ def a_name_that_no_file_can_have(folder: Path) -> Iterator[Path]:
 @contextmanager
 def no_sqlite(folder: Path) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "reticent.device.engine", None)
+        patch.setitem(sys.modules, "reticent.device.session", None)
         yield folder / "state"
 
 

@@ -12,7 +12,7 @@ from math import ceil
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HERE, SECONDS, Make, Query, identity
+from tests.shared.devices import HERE, SECONDS, InFile, Make, identity
 
 from reticent.device import Device, Policy, SecretDraws, answer
 from reticent.plan import Plan
@@ -88,17 +88,17 @@ def test_one_report_in_each_window_that_began_after_enrolment(
 
 
 def test_values_of_rounds_that_are_not_picked_are_never_written(
-    device_of: Make, clock: ManualClock, state: Path, query: Query, plan: Plan
+    device_of: Make, clock: ManualClock, state: Path, in_file: InFile, plan: Plan
 ) -> None:
     device = device_of(plan)
     kept, rounds = set(), 12 * DAY
     for _ in range(rounds):
         device.set("first", 41)
         device.save()
-        kept |= {number for (number,) in query("SELECT round FROM totals")}
+        kept |= {number for number, _ in in_file().totals}
         clock.advance(SECONDS)
         device.report()
-    held = {start for (start,) in query("SELECT start FROM windows")}
+    held = set(in_file().windows)
     me = identity(state)
     for number in kept:
         window = plan.window_of(int(str(number)))
@@ -237,15 +237,15 @@ def test_a_version_with_the_same_window_takes_over_at_the_next_round(
 
 
 def test_another_window_waits_for_the_end_of_the_one_held(
-    device_of: Make, clock: ManualClock, query: Query
+    device_of: Make, clock: ManualClock, in_file: InFile
 ) -> None:
     device = device_of(plan_of("7d"))
     live(device, clock, WEEK + 2)
-    [(start, ends)] = query("SELECT start, ends FROM windows")
+    [(start, ends)] = [(window.start, window.end) for window in in_file().windows.values()]
     device.close()
     for version, window in enumerate(("1d", "6h", "3d", "1d", "3d", "6h"), 2):
         device_of(plan_of(window, version)).close()
-    rounds = {number for (number,) in query("SELECT from_round FROM plans WHERE version > 1")}
+    rounds = {plan.from_round for plan in in_file().plans.values() if plan.version > 1}
     assert rounds == {int(str(ends)) // SECONDS}
     remembered = Plan.from_toml(REMEMBERED.replace("version = 1", "version = 9"))
     device = device_of(remembered)
@@ -257,7 +257,7 @@ def test_another_window_waits_for_the_end_of_the_one_held(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_an_operator_cannot_get_more_than_one_report_per_shortest_window(
-    device_of: Make, clock: ManualClock, state: Path, query: Query, seed: int
+    device_of: Make, clock: ManualClock, state: Path, in_file: InFile, seed: int
 ) -> None:
     """
     Versions, windows of all lengths, forget, restarts, clocks that jump both ways, every report asked for.
@@ -290,7 +290,7 @@ def test_an_operator_cannot_get_more_than_one_report_per_shortest_window(
         reports |= {report.id: report for report in every_report(device, clock, step)}
     assert len(reports) <= ceil((latest - begin) / (2 * 86_400)) + 1
     assert len(reports) >= 2
-    rows = [(int(str(a)), int(str(b))) for a, b in query("SELECT start, ends FROM windows ORDER BY start")]
+    rows = [(window.start, window.end) for window in in_file().windows.values()]
     assert all(ends <= start for (_, ends), (start, _) in pairwise(rows))
     assert all(ends - start >= 2 * 86_400 for start, ends in rows)
 
@@ -364,7 +364,7 @@ def test_back_to_remembered_answers_is_a_new_memory(device_of: Make, clock: Manu
 
 
 def test_receipts_are_summed_up_after_going_back_to_remembered_answers(
-    device_of: Make, clock: ManualClock, query: Query, monkeypatch: pytest.MonkeyPatch
+    device_of: Make, clock: ManualClock, in_file: InFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last window is over: it holds nothing back."""
     monkeypatch.setattr("reticent.device.outbox.MOST_RECEIPTS", 4)
@@ -376,7 +376,7 @@ def test_receipts_are_summed_up_after_going_back_to_remembered_answers(
     for _ in range(80):
         clock.advance(SECONDS)
         device.flush()
-    assert int(str(query("SELECT count(*) FROM reports")[0][0])) < 4 + 64
+    assert len(in_file().reports) < 4 + 64
     assert device.receipt().earlier
 
 

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HERE, SECONDS, Make, Query, identity
+from tests.shared.devices import HERE, SECONDS, InFile, Make, identity
 
 from reticent.device import Device, Policy
 from reticent.plan import Plan
@@ -15,13 +15,13 @@ from reticent.testing import ManualClock, RecordingTransport
 
 
 def test_a_pause_silences_the_rounds_it_overlaps(
-    device_of: Make, clock: ManualClock, transport: RecordingTransport, query: Query
+    device_of: Make, clock: ManualClock, transport: RecordingTransport, in_file: InFile
 ) -> None:
     device = device_of(transport=transport)
     clock.advance(21_600)
     device.add("editor_seconds", 100)
     assert device.pause()
-    assert query("SELECT * FROM totals") == []
+    assert in_file().totals == {}
     device.add("editor_seconds", 100)
     assert device.report(HERE + 1) is None
     clock.advance(21_600)
@@ -35,7 +35,7 @@ def test_a_pause_silences_the_rounds_it_overlaps(
     assert [report.round for report in transport.reports] == [HERE + 3]
     assert device.report(HERE + 1) is None
     assert device.report(HERE + 2) is None
-    assert query("SELECT secret IS NOT NULL, epoch FROM device") == [(1, 0)]
+    assert in_file().epoch == 0
 
 
 def test_a_pause_holds_back_what_waits_and_resume_lets_it_go(
@@ -124,7 +124,7 @@ def test_after_damage_the_person_is_asked_again_and_what_was_held_is_counted(
 
 
 def test_forget_is_a_new_epoch(
-    device_of: Make, clock: ManualClock, transport: RecordingTransport, query: Query, state: Path
+    device_of: Make, clock: ManualClock, transport: RecordingTransport, in_file: InFile, state: Path
 ) -> None:
     device = device_of(transport=transport)
     clock.advance(21_600)
@@ -137,7 +137,7 @@ def test_forget_is_a_new_epoch(
     old = identity(state).secret
     before = device.receipt()
     assert device.forget()
-    assert query("SELECT epoch, secret = ? FROM device", old) == [(1, 0)]
+    assert (in_file().epoch, in_file().secret == old) == (1, False)
     assert [file.name for file in state.parent.iterdir() if old in file.read_bytes()] == []
     assert device.flush() == 0
     assert device.report(HERE + 2) == unsent, "handed out before; the receipt stays"
@@ -169,13 +169,13 @@ def test_a_file_that_is_lost_after_forget_is_yet_another_epoch(
     assert device.status().epoch == 2
 
 
-def test_forget_drops_what_never_left(device_of: Make, clock: ManualClock, query: Query) -> None:
+def test_forget_drops_what_never_left(device_of: Make, clock: ManualClock, in_file: InFile) -> None:
     device = device_of()
     clock.advance(2 * 21_600)
     device.flush()
     assert device.status().waiting == 1
     assert device.forget()
-    assert query("SELECT * FROM reports") == []
+    assert in_file().reports == {}
     assert device.report(HERE + 1) is None
     assert device.report(HERE + 2) is None, "it had begun"
 

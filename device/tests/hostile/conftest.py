@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import Query, clock_in
+from tests.shared.devices import InFile, clock_in
+from tests.shared.state_files import what_is_in
 
 from reticent.device import Device, Policy
 from reticent.plan import Plan
@@ -67,11 +66,6 @@ def make(state: Path, clock: ManualClock) -> Iterator[Callable[..., Device]]:
 
 
 @pytest.fixture
-def query(state: Path) -> Query:
+def in_file(state: Path) -> InFile:
     """Looks into the state file from outside."""
-
-    def ask(sql: str) -> list[tuple[object, ...]]:
-        with closing(sqlite3.connect(state)) as connection:
-            return connection.execute(sql).fetchall()
-
-    return ask
+    return lambda: what_is_in(state)

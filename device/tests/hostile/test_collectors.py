@@ -1,4 +1,4 @@
-"""Addresses, answers of a collector, and transports; the page is docs/reference/hostile-inputs.md."""
+"""Addresses, answers of a collector, and transports; device/README.md has the list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes in which little works; the page is docs/reference/hostile-inputs.md."""
+"""Processes in which little works; device/README.md has the list."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_an_exit_that_cannot_be_watched_keeps_no_value_from_the_file(
         device.add("saves", 3)
     device.add("saves", 4)
     deadline = time.monotonic() + 10
-    while device._engine and device._engine.has_pending and time.monotonic() < deadline:
+    while device._session and device._session.has_pending and time.monotonic() < deadline:
         time.sleep(0.01)
     assert make()._recorded(HERE) == {"saves": 7}
 

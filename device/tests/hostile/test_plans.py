@@ -1,4 +1,4 @@
-"""Plans that are hostile or careless; the page is docs/reference/hostile-inputs.md."""
+"""Plans that are hostile or careless; device/README.md has the list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State files that are another's, damaged, or gone; the page is docs/reference/hostile-inputs.md."""
+"""State files that are another's, damaged, or gone; device/README.md has the list."""
 
 from __future__ import annotations
 

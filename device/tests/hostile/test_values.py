@@ -1,4 +1,4 @@
-"""Values that are hostile or careless; the page is docs/reference/hostile-inputs.md."""
+"""Values that are hostile or careless; device/README.md has the list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy
 import pytest
-from tests.shared.devices import HERE, Query, identity
+from tests.shared.devices import HERE, InFile, identity
 
 from reticent.device import Device
 from reticent.plan import Plan
@@ -85,7 +85,7 @@ def test_what_a_value_counts_as(make: Make, kind: str, how: str, text: str) -> N
     getattr(device, how)("saves", value)
     assert device.save(), "it does not keep others from being written"
     report = device.report(HERE)
-    law = identity(device._engine.state.path).law  # type: ignore[union-attr, arg-type]
+    law = identity(device._session.file.path).law  # type: ignore[union-attr, arg-type]
     assert report == law(Plan.from_toml(text), HERE, {"saves": counts_as})
     status = device.status()
     assert status.notes == ({note: 1} if note else {})
@@ -125,13 +125,13 @@ CALLS: dict[str, tuple[Callable[[Device], list[None]], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("kind", CALLS)
-def test_what_a_call_leaves(make: Make, kind: str, query: Query, text: str) -> None:
+def test_what_a_call_leaves(make: Make, kind: str, in_file: InFile, text: str) -> None:
     call, notes = CALLS[kind]
     device = make()
     call(device)
     assert device.status().notes == notes
     report = device.report(HERE)
-    law = identity(device._engine.state.path).law  # type: ignore[union-attr, arg-type]
+    law = identity(device._session.file.path).law  # type: ignore[union-attr, arg-type]
     assert report == law(Plan.from_toml(text), HERE, {})
     device.close()
-    assert not any("rm -rf" in str(row) for row in query("SELECT * FROM notes"))
+    assert not any("rm -rf" in kind for kind in in_file().notes)

@@ -94,7 +94,7 @@ VALUE = [b"12345678901", b"6172.94", b"6172.9"]
 """The value as a fraction, and as a decimal."""
 
 FAULTS = """
-device._engine.state.wipe_log()
+device._session.file.wipe_log()
 clock.advance(2 * 21_600)
 assert device.flush() == 0                               # a transport that raises, with the body in its words
 device.add("editor_seconds", {"a": VALUE})               # a value that is none
@@ -154,7 +154,7 @@ def test_a_killed_process_leaves_its_state_file_and_nothing_else(tmp_path: Path,
     if moment == "after-report":
         device.report(80_000)
     elif moment == "in-a-transaction":
-        with device._engine.state.transaction() as connection:
+        with device._session.file.transaction() as connection:
             connection.execute("UPDATE totals SET value = value")
             die()
     elif moment == "while-sending":

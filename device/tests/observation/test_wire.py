@@ -174,8 +174,8 @@ def test_a_device_that_waits_by_its_values_is_caught(
 
     plain = outbox.put
 
-    def hasty(connection: Any, report: Any, epoch: int, send_at: float, *rest: Any, **more: Any) -> None:
-        plain(connection, report, epoch, send_at + sum(report.bits), *rest, **more)
+    def hasty(state: Any, report: Any, send_at: float, *rest: Any, **more: Any) -> Any:
+        return plain(state, report, send_at + sum(report.bits), *rest, **more)
 
     monkeypatch.setattr(outbox, "put", hasty)
     first, second = (

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from reticent.device.ledger import has_room
 from reticent.device.prf import encode
-from reticent.mechanisms import Grid, OneBitMean
+from reticent.device.rounds import is_due
+from reticent.mechanisms import Grid, OneBitMean, SubsetSelection
 from reticent.privacy import (
     CLAIMS,
     MEANING,
@@ -18,6 +20,7 @@ from reticent.privacy import (
     joint_limit_loss,
     loss_by_width,
     loss_of_any_histories,
+    loss_of_asked,
     loss_of_constant_device,
     loss_of_moved_change,
     loss_of_window,
@@ -64,10 +67,12 @@ def test_a_claim_is_proved_by_theorems_that_exist(claim):
     for theorem in claim.theorems:
         path, name = theorem.split("::")
         assert re.search(rf"^ *Theorem {name}\b", (ROOT / path).read_text(), re.MULTILINE)
+        assert re.search(rf"\b{name}\b", (ROOT / "proofs/Claims.v").read_text()), "where a reader looks"
 
 
 DOCSTRINGS = [loss_per_round, loss_of_constant_device, loss_by_width, loss_of_moved_change, loss_of_any_histories,
-              joint_limit_loss, loss_of_window, Grid.cell, OneBitMean, encode]  # fmt: skip
+              joint_limit_loss, loss_of_asked, loss_of_window, Grid.cell, OneBitMean, encode, has_room,
+              is_due, SubsetSelection]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", DOCSTRINGS, ids=lambda function: function.__name__)

@@ -27,7 +27,7 @@ from reticent_lab.design import (
     Figure,
     Proposal,
     Question,
-    Spread,
+    ValueSpread,
     answer,
     plan_text,
     proposals,
@@ -38,7 +38,7 @@ from reticent_lab.design.search import metric_of
 MOST = 2.0  # ε of a metric, by the default policy
 
 
-def spread_of(random: Random) -> Spread:
+def spread_of(random: Random) -> ValueSpread:
     """Values of 28 days: most people do nothing on most days, a few do much."""
     draws = np.random.default_rng(random.randrange(2**32))
     daily = draws.random((28, 400)) < random.uniform(0.1, 0.9)
@@ -47,7 +47,7 @@ def spread_of(random: Random) -> Spread:
     for days in (1, 7, 28):
         totals = np.sort(values.reshape(28 // days, days, 400).sum(axis=1), axis=None)
         by_days[days] = totals, np.full(len(totals), 1 / len(totals))
-    return Spread(by_days)
+    return ValueSpread(by_days)
 
 
 def figure_of(random: Random, number: int, kinds: list[str], is_open: bool) -> Figure:
@@ -257,9 +257,9 @@ def other_of(near: Proposal, asked: int, parts: list[Any]) -> tuple[float, float
     return loss, max(factors), met
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_better_plan_of_several_metrics_is_missed(seed: int) -> None:
-    check_several(seed, 16, (7,))
+    check_several(seed, 8, (7,))
 
 
 @pytest.mark.soak
@@ -308,7 +308,7 @@ def test_weeks_are_chosen_for_a_weekly_mean_of_people_who_come_now_and_then() ->
     for days in (1, 7):
         totals = np.sort(daily.reshape(28 // days, days, 2000).sum(axis=1), axis=None)
         by_days[days] = totals, np.full(len(totals), 1 / len(totals))
-    figure = Figure("seconds", unit="second", spread=Spread(by_days))
+    figure = Figure("seconds", unit="second", spread=ValueSpread(by_days))
     widths = {}
     for days in (None, 1):
         best = answer(Question((figure,), 50_000, "year", Fraction(54), round_days=days)).best
@@ -319,7 +319,7 @@ def test_weeks_are_chosen_for_a_weekly_mean_of_people_who_come_now_and_then() ->
 
 def test_what_a_range_cuts_off_is_in_the_half_width() -> None:
     values = np.array([0.0] * 90 + [10.0] * 9 + [1000.0])
-    spread = Spread({1: (values, np.full(100, 0.01))})
+    spread = ValueSpread({1: (values, np.full(100, 0.01))})
     assert spread.mean(1) == pytest.approx(10.9)
     assert spread.cut(1, Fraction(100)) == pytest.approx(9.0)
     assert spread.clipped(1, Fraction(100)) == pytest.approx(0.01)
@@ -331,10 +331,10 @@ def test_what_a_range_cuts_off_is_in_the_half_width() -> None:
 
 def test_a_sealed_histogram_gives_a_range() -> None:
     """Shares below 0 are 0, and the last bucket counts at its upper edge: never too narrow a range."""
-    spread = Spread.sealed([0, 10, 100, 1000], [0.9, 0.11, -0.01], 1)
+    spread = ValueSpread.sealed([0, 10, 100, 1000], [0.9, 0.11, -0.01], 1)
     assert spread.cut(1, Fraction(100)) == 0
     assert spread.cut(1, Fraction(10)) == pytest.approx(45 * 0.11 / 1.01)
-    whole = Spread.sealed([0, 10, 100], [0.5, 0.5], 1)
+    whole = ValueSpread.sealed([0, 10, 100], [0.5, 0.5], 1)
     assert whole.mean(1) == pytest.approx(0.5 * 5 + 0.5 * 100)
     best = answer(Question((Figure("a", spread=spread),), 100_000, "constant", Fraction(1), per=1)).best
     assert 10 < best.parts[0].metric.max_value <= 100

@@ -1,5 +1,5 @@
 """
-What came after 2017, at equal loss: n·Var from the formulas of each scheme, for docs/explanation/after-2017.md.
+What came after 2017, at equal loss: n·Var from the formulas of each scheme, for docs/explanation/comparison.md.
 
 Losses are between devices of the same pattern for schemes that remember, between any two histories for the others.
 """
@@ -117,6 +117,6 @@ def run(setting: Setting) -> ExperimentResult:
     return ExperimentResult(
         "after",
         "What came after 2017",
-        "Formulas of later schemes at equal loss; docs/explanation/after-2017.md explains them.",
+        "Formulas of later schemes at equal loss; docs/explanation/comparison.md explains them.",
         (equal_loss(), streams(), central()),
     )

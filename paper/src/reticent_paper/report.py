@@ -163,7 +163,7 @@ def page(run: Run, name: str) -> str:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"shown": shown, "tally": tally, "cell": markdown_cell, "found": found}
+    environment.filters |= {"shown": shown, "tally": tally, "cell": markdown_cell, "found": found, "why": why}
     return environment.get_template(PAGES[name]).render(
         run=run,
         facts=facts(run),
@@ -239,6 +239,11 @@ def found(claim: PaperClaim) -> str:
     """The figure that decides a claim, its condition or correction, and its erratum."""
     corrected = "; ".join(filter(None, (claim.measured, claim.condition)))
     return f"{corrected} ({claim.erratum})" if claim.erratum else corrected
+
+
+def why(claim: PaperClaim) -> str:
+    """As `found`, but without the figure where an erratum has it."""
+    return f"{claim.condition} ({claim.erratum})" if claim.erratum and claim.condition else found(claim)
 
 
 def tally(claims: Sequence[PaperClaim]) -> str:

@@ -448,7 +448,7 @@ def moved_in_time() -> Finding:
     return Finding(
         f"loss {losses[0]:.2f} per round",
         losses[0] < ALIKE,
-        "blurred by this loss, not hidden",
+        "blurred, not hidden",
         partly=losses[0] < inf,
     )
 

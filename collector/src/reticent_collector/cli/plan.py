@@ -120,7 +120,7 @@ def new(
 
     \b
     Example:
-      reticent plan new --kind desktop --name my-editor --owner telemetry@example.org --out plan.toml
+      reticent plan new --kind desktop --name my-editor --owner telemetry@example.org --out my-plan.toml
     """
     day = expires.date() if expires else datetime.now(UTC).date() + timedelta(days=365)
     try:

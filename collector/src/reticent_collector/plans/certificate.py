@@ -22,21 +22,32 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from hashlib import sha256
-from itertools import pairwise
-from math import inf, lcm
+from itertools import compress, pairwise
+from math import comb, inf, lcm
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from reticent.device.answers import answer
+from reticent.device.answers import DARTS, answer, part_at, part_hit
+from reticent.device.prf import FixedPurpose
 from reticent.errors import ReticentError
-from reticent.mechanisms import COHORTS, MECHANISMS, SCALE, Flip, Mechanism, whole_if_possible
-from reticent.plan import Answers, Metric, Plan
+from reticent.mechanisms import (
+    COHORTS,
+    MECHANISMS,
+    SCALE,
+    Flip,
+    Mechanism,
+    SubsetSelection,
+    whole_if_possible,
+)
+from reticent.plan import Group, Metric, Plan
 from reticent.plan.card import PrivacyCard, privacy_card
-from reticent.privacy import joint_limit_prices, loss_of_window
+from reticent.privacy import joint_limit_prices, loss_of_asked
+from reticent.privacy.joint import MOST_SUBSETS, OneOrAllRounds
 from reticent_collector.plans.certified import CERTIFIED
 
 _UNIT = 1 << 128
+_CERTIFIED_MECHANISMS = ("one-bit-mean", "d-bit-flip", "hadamard-bit", "subset")
 _SIZE = 8  # vectors of a metric, and rounds of each
 
 
@@ -110,47 +121,52 @@ class _Writer:
         self.left_out: list[str] = []
         self.lines = [
             f"(** The figures of plan {plan.name}, version {plan.version}, certified by Coq from its integers. *)",
-            "From Coq Require Import Reals ZArith QArith Qreals List Bool Lra Lia.",
-            "From Reticent Require Import Definitions Draws Bits Device Joint Windows Exp Checker.",
+            "From Coq Require Import Reals ZArith QArith Qreals List Bool.",
+            "From Reticent Require Import Definitions Device Plans Exp Checker.",
             "Import ListNotations.",
             "Open Scope Z_scope.",
             "",
         ]
         self._first_of: dict[tuple[object, ...], str] = {}
+        self._asked = plan.asked
         grouped = {name for group in plan.groups for name in group.metrics}
-        self.alone = [metric for metric in plan.metrics if metric.name not in grouped]
-        for metric in plan.metrics:
-            if type(metric.mechanism) is not MECHANISMS.get(
-                metric.mechanism.name
-            ) or metric.mechanism.name not in (
-                "one-bit-mean",
-                "d-bit-flip",
-                "hadamard-bit",
-            ):
-                self.left_out.append(f"metric {metric.name}: {metric.mechanism.name} has no theorem")
-            elif metric.parts:
-                self.left_out.append(f"metric {metric.name}: a split has no theorem")
-        if plan.is_divided:
-            self.left_out.append("remembered answers about some of the metrics have no theorem")
+        self._alone = [metric for metric in plan.metrics if metric.name not in grouped]
+        self._leave_out()
         if self.left_out:
             return
         for metric in plan.metrics:
             self._metric(metric)
+        for group in plan.groups:
+            self._group(group)
         if plan.answers.sampled:
             self._window()
-            return
-        for group in plan.groups:
-            self._group(group.name)
-        self.lines += ["Open Scope R_scope.", ""]
-        self._together("round", "[x]", "")
-        self._together("constant", "(repeat x T)", "forall T : nat, ")
-        self._sum_over_metrics()
+        else:
+            self._whole_plan()
+
+    def _leave_out(self) -> None:
+        """Say what has no theorem, or no certificate of a size that can be checked."""
+        for metric in self.plan.metrics:
+            name = metric.mechanism.name
+            if type(metric.mechanism) is not MECHANISMS.get(name) or name not in _CERTIFIED_MECHANISMS:
+                self.left_out.append(f"metric {metric.name}: there is no certificate of the mechanism {name}")
+        for group in self.plan.groups:
+            members, count = self._members(group), len(group.metrics)
+            sizes = range(2, min(self._asked, count - 1) + 1)
+            if self._asks_some and not _alike(members) and any(comb(count, k) > MOST_SUBSETS for k in sizes):
+                self.left_out.append(
+                    f"group {group.name}: {count} unlike counters, of which {self._asked} are asked, have too many sets"
+                )
+
+    @property
+    def _asks_some(self) -> bool:
+        return self._asked < len(self.plan.metrics)
+
+    def _members(self, group: Group) -> list[Metric]:
+        return [self.plan.by_name[name] for name in group.metrics]
 
     def _metric(self, metric: Metric) -> None:
         mechanism = metric.mechanism
         name = _name(metric.name)
-        figures = self.card.metrics[metric.name]
-        sampled = self.plan.answers.sampled
         key = (*map(str, mechanism.parameters), metric.flip.threshold)
         if key in self._first_of:  # twenty counters alike need one certificate
             first = self._first_of[key]
@@ -158,53 +174,111 @@ class _Writer:
                 self.lines.append(f"Notation {name}{part} := {first}{part}.")
             return
         self._first_of[key] = name
+        if isinstance(mechanism, SubsetSelection):
+            self._subset(metric, mechanism, name)
+            return
         low, turned = mechanism.response.low, metric.flip.threshold
         cohorts = _tables(mechanism)
         for index, tables in enumerate(cohorts):
             self.lines += [
-                f"Definition {name}_{index} : numbers := {{| n_tables := {_listed(map(_listed, tables))};",
-                f"  n_low := {low}; n_flip := {turned}; n_classes := {mechanism.classes} |}}.",
+                f"Definition {name}_{index} : metric := {{| tables := {_listed(map(_listed, tables))};",
+                f"  low := {low}; flip := {turned}; classes := {mechanism.classes} |}}.",
             ]
         everything = _listed(f"{name}_{index}" for index in range(len(cohorts)))
-        self.lines.append(f"Definition {name} : list numbers := {everything}.")
-        constant, lifetime = figures.constant, figures.lifetime
-        change, any_history = figures.change_per_round, figures.any_history
-        if sampled:  # what a device loses that answers once, in words of the figures of remembered answers
-            remembered = privacy_card(replace(self.plan, answers=Answers(), metrics=(metric,), groups=()), 1)
-            constant, lifetime = remembered.constant, remembered.lifetime
-            change = any_history = inf
-        odds, prices = _pattern_hints(mechanism)
-        flips = _log_above(SCALE - turned, turned) if turned else Fraction(0)
-        self.lines += [
-            f"Definition {name}_figures : figures := {{| round := {_rational(figures.round)};",
-            f"  constant := {_rational(constant)}; lifetime := {_rational(lifetime)};",
-            f"  change_per_round := {_optional(change)}; rounds := {self.card.rounds}%nat;",
-            f"  any_history := {_optional(any_history)} |}}.",
-            f"Definition {name}_hints : hints := {{| exponent := {_rational(_log_above(SCALE - low, low))};",
-            f"  odds := {_listed(map(_rational, odds))};",
-            f"  prices := {_listed(f'({_rational(left)}, {_rational(right)})' for left, right in prices)};",
-            f"  memo := {_rational(_log_above(SCALE, low))}; lambda := {_rational(flips)} |}}.",
-            f"Theorem {name}_certified : forall n class_of, In n {name} ->",
-            "  (forall alpha x, (class_of alpha x < n_classes n)%nat) ->",
-            f"  claims (metric_of n class_of) {name}_figures.",
-            "Proof.",
-            f"  assert (H : forallb (fun n => check n {name}_figures {name}_hints) {name} = true)",
-            "    by (vm_cast_no_check (eq_refl true)).",
-            "  rewrite forallb_forall in H. intros n class_of I HC. exact (check_sound n _ _ (H n I) class_of HC).",
-            "Qed.",
-        ]
+        self.lines.append(f"Definition {name} : list metric := {everything}.")
+        if self.plan.answers.sampled:
+            self._one_round(metric, name)
+        else:
+            self._five_figures(metric, name)
         self._thresholds(metric, name)
         self._vectors(metric, name)
-        smaller = Fraction(figures.round) * (1 - Fraction(1, 10**15))
-        free = "change_per_round := None; rounds := 1%nat; any_history := None |}"
+        smaller = Fraction(self.card.metrics[metric.name].round) * (1 - Fraction(1, 10**15))
+        epsilon = _rational(mechanism.response.epsilon)
         self.lines += [
             f"Example {name}_round_is_least : check_round {name}_0 {_rational(smaller)} = false.",
             "Proof. vm_cast_no_check (eq_refl false). Qed.",
-            f"Example {name}_low_is_least : check {{| n_tables := n_tables {name}_0; n_low := {low - 1};",
-            f"  n_flip := {turned}; n_classes := n_classes {name}_0 |}} {{| round := {_rational(constant)};",
-            f"  constant := {_rational(constant)}; lifetime := 1000; {free} {name}_hints = false.",
-            "Proof. vm_cast_no_check (eq_refl false). Qed.",
+            f"Example {name}_low_is_least : (le_exp (2 ^ 64 - {low}) {low} {epsilon},",
+            f"  le_exp (2 ^ 64 - {low - 1}) {low - 1} {epsilon}) = (true, false).",
+            "Proof. vm_cast_no_check (eq_refl (true, false)). Qed.",
             "",
+        ]
+
+    def _subset(self, metric: Metric, mechanism: SubsetSelection, name: str) -> None:
+        """The weights of subset selection, and answers for words where another gives another shift."""
+        loss = Fraction(self.card.metrics[metric.name].round)
+        law = f"{mechanism.bits} {mechanism.size} {mechanism.inside} {mechanism.outside}"
+        smaller = _rational(loss * (1 - Fraction(1, 10**15)))
+        self.lines += [
+            f"Definition {name} : comparison := of_choices {law}.",
+            f"Definition {name}_figures := {_rational(loss)}.",
+            f"Theorem {name}_certified : bounds (Q2R {name}_figures) {name}.",
+            "Proof. apply check_subset_sound. vm_cast_no_check (eq_refl true). Qed.",
+            f"Example {name}_round_is_least : check_subset {law} {smaller} = false.",
+            "Proof. vm_cast_no_check (eq_refl false). Qed.",
+        ]
+        for number in range(_SIZE):
+            source = random.Random(number)  # noqa: S311
+            label = number % mechanism.classes
+            base = [source.choice([7, source.randrange(SCALE)]) for _ in range(mechanism.base_draws)]
+            word = (source.choice(mechanism.cuts(label)) - number % 2) % SCALE
+            bits = mechanism.answer(label, 0, [word], base)
+            self.lines += [
+                f"Example {name}_vector_{number} : run (subset_answer {law} {label})",
+                f"  {_listed([*base, word])}%Z = Some {_listed(f'[{str(bit).lower()}]' for bit in bits)}.",
+                "Proof. vm_compute. reflexivity. Qed.",
+            ]
+        self._parts(metric, name)
+
+    def _parts(self, metric: Metric, name: str) -> None:
+        """The label of a split: at moments where the next part begins, and by darts."""
+        unit = _unit([(metric.max_total,)])
+        limit = int(metric.max_total * unit)
+        for number in range(_SIZE if metric.parts else 0):
+            source = random.Random(number)  # noqa: S311
+            cuts = sorted(source.randint(0, limit) for _ in metric.parts)
+            amounts = [right - left for left, right in pairwise([0, *cuts])]
+            word = (-(-source.choice(cuts) * SCALE // limit) - number % 2) % SCALE
+            darts = [word, *(source.randrange(SCALE) for _ in range(DARTS))]
+            none = len(amounts)
+            at, hit = part_at(amounts, limit, word), part_hit(amounts, limit, darts)
+            self.lines += [
+                f"Example {name}_part_{number} : (label_at {limit} {word} {_listed(amounts)},",
+                f"  label_by_darts {limit} {_listed(darts)} {_listed(amounts)})",
+                f"  = ({none if at is None else at}, {none if hit is None else hit})%nat.",
+                "Proof. vm_compute. reflexivity. Qed.",
+            ]
+
+    def _one_round(self, metric: Metric, name: str) -> None:
+        """What a device loses that answers once, with fresh draws."""
+        loss = _rational(self.card.metrics[metric.name].round)
+        self.lines += [
+            f"Definition {name}_figures := {loss}.",
+            f"Theorem {name}_certified : forall m, In m {name} -> bounds (Q2R {name}_figures) (of_values one_round m).",
+            "Proof.",
+            f"  assert (H : forallb (fun m => check_round m {name}_figures) {name} = true)",
+            "    by (vm_cast_no_check (eq_refl true)).",
+            "  rewrite forallb_forall in H. intros m I. exact (proj2 (check_round_sound m _ (H m I))).",
+            "Qed.",
+        ]
+
+    def _five_figures(self, metric: Metric, name: str) -> None:
+        """The figures of remembered answers."""
+        figures = self.card.metrics[metric.name]
+        low, turned = metric.mechanism.response.low, metric.flip.threshold
+        flips = _log_above(SCALE - turned, turned) if turned else Fraction(0)
+        self.lines += [
+            f"Definition {name}_figures : figures := {{| round := {_rational(figures.round)};",
+            f"  constant := {_rational(figures.constant)}; lifetime := {_rational(figures.lifetime)};",
+            f"  change_per_round := {_optional(figures.change_per_round)}; rounds := {self.card.rounds}%nat;",
+            f"  any_history := {_optional(figures.any_history)} |}}.",
+            f"Definition {name}_hints : hints := {{| pattern := {_pattern_hint(metric.mechanism)};",
+            f"  memo := {_rational(_log_above(SCALE, low))}; lambda := {_rational(flips)} |}}.",
+            f"Theorem {name}_certified : forall m, In m {name} -> claims m {name}_figures.",
+            "Proof.",
+            f"  assert (H : forallb (fun m => check m {name}_figures {name}_hints) {name} = true)",
+            "    by (vm_cast_no_check (eq_refl true)).",
+            "  rewrite forallb_forall in H. intros m I. exact (check_sound m _ _ (H m I)).",
+            "Qed.",
         ]
 
     def _thresholds(self, metric: Metric, name: str) -> None:
@@ -216,12 +290,12 @@ class _Writer:
         if mechanism.grid is not None:
             points = _listed(_in_units(mechanism.points, _unit([mechanism.points])))
             self.lines.append(
-                f"Example {name}_thresholds : tables (mean_metric {points} {low} {turned}) = n_tables {name}_0."
+                f"Example {name}_thresholds : tables (mean_metric {points} {low} {turned}) = tables {name}_0."
             )
         else:
             self.lines += [
-                f"Example {name}_thresholds : forallb (fun n => forallb (forallb (fun T =>",
-                f"  (T =? {low}) || (T =? 2 ^ 64 - {low}))) (n_tables n)) {name} = true.",
+                f"Example {name}_thresholds : forallb (fun m => forallb (forallb (fun T =>",
+                f"  (T =? {low}) || (T =? 2 ^ 64 - {low}))) (tables m)) {name} = true.",
             ]
         self.lines += [
             "Proof. vm_compute. reflexivity. Qed.",
@@ -232,6 +306,9 @@ class _Writer:
 
     def _vectors(self, metric: Metric, name: str) -> None:
         """Reports of the real `answer`, replayed by the Coq program."""
+        if metric.parts:  # answered as a choice of the part in front
+            self._parts(metric, name)
+            metric = replace(metric, parts=(), max_total=0, labels=metric.parts)
         plan, mechanism = self.plan, metric.mechanism
         alone = Plan(plan.name, plan.version, plan.round_seconds, plan.grace_seconds, (metric,))
         for number in range(_SIZE):
@@ -248,154 +325,114 @@ class _Writer:
             if mechanism.grid is not None:
                 unit = 2 * _unit([mechanism.points])
                 points = _listed(_in_units(mechanism.points, unit))
-                program = f"mean_metric {points} {mechanism.response.low} {metric.flip.threshold}"
+                class_of = f"(cell {points})"
+                model = f"(mean_metric {points} {mechanism.response.low} {metric.flip.threshold})"
                 history = [int(Fraction(value) * unit) for value in values]
             elif mechanism.buckets is not None:
                 history = [mechanism.buckets.index(value) for value in values]
                 classes = [int(mechanism.bucket_class(b, cohort)) for b in range(len(mechanism.buckets))]
                 index = _tables(mechanism).index(_table(mechanism, cohort))
-                which = f"(fun _ x => nth (Z.to_nat x) ({_listed(classes)})%nat 0%nat)"
-                program = f"metric_of (nth {index} {name} {name}_0) {which}"
+                class_of = f"(fun _ x => nth (Z.to_nat x) ({_listed(classes)})%nat 0%nat)"
+                model = f"(nth {index} {name} {name}_0)"
             self.lines += [
-                f"Example {name}_vector_{number} : run (answers ({program})",
+                f"Example {name}_vector_{number} : run (answers draw {class_of} {model}",
                 f"  {_listed(history)}%Z) {_listed(words.in_order(mechanism.bits))}%Z = Some {columns}.",
                 "Proof. vm_compute. reflexivity. Qed.",
             ]
 
-    def _group(self, group: str) -> None:
-        members, limit = self._members(group)
-        counters, scaled, unit = _counters(members, limit)
-        figures = self.card.groups[group]
-        hints = []
-        for rounds in ("one", "all"):
-            hints.append(_joint_hints(members, limit, unit, rounds))
-        name = _name(group)
-        self.lines += [
-            f"Definition {name} : list counter := {_listed(counters)}.",
-            f"Theorem {name}_certified : group_claims {name} {scaled} {_rational(figures.round)}",
-            f"  {_rational(figures.constant)}.",
-            f"Proof. apply (check_group_sound {name} {scaled} {hints[0]}",
-            f"  {hints[1]}). vm_cast_no_check (eq_refl true). Qed.",
-            "",
-        ]
-
-    def _members(self, group: str) -> tuple[list[Metric], Fraction]:
-        chosen = next(one for one in self.plan.groups if one.name == group)
-        return [self.plan.by_name[name] for name in chosen.metrics], Fraction(chosen.max_total)
-
-    def _together(self, figure: str, history: str, binder: str) -> None:
-        """One round, or a device that never changes: the figures of groups and of metrics alone add up."""
-        binders: list[str] = []
-        premises: list[str] = []
-        programs: list[str] = []
-        figures: list[str] = []
-        proofs: list[str] = []
-        argument = "" if figure == "round" else " T"
-        for group in self.plan.groups:
-            name, (members, limit) = _name(group.name), self._members(group.name)
-            scaled = _counters(members, limit)[1]
-            binders.append(f"(xs_{name} ys_{name} : list Z)")
-            premises += [f"within_limit {scaled} {name} {side}_{name} ->" for side in ("xs", "ys")]
-            programs.append(f"(answers_of_group {name} (map (fun x => {history}) %ss_{name}))")
-            figures.append(_rational(getattr(self.card.groups[group.name], figure)))
-            proofs.append(
-                f"exact (claim_group_{figure} _ _ _ _ {name}_certified{argument} _ _ W_x_{name} W_y_{name})"
-            )
-        for metric in self.alone:
-            name = _name(metric.name)
-            binders.append(f"(x_{name} y_{name} : Z) (n_{name} : numbers) (class_{name} : Z -> Z -> nat)")
-            premises += [
-                f"In n_{name} {name} ->",
-                f"(forall alpha x, (class_{name} alpha x < n_classes n_{name})%nat) ->",
+    def _group(self, group: Group) -> None:
+        """What its members cost together, by how many of them are asked."""
+        members, name = self._members(group), _name(group.name)
+        counters, scaled, _ = _counters(members, Fraction(group.max_total))
+        self.lines.append(f"Definition {name} : list counter := {_listed(counters)}.")
+        figures: list[tuple[str, OneOrAllRounds]] = [("round", "one"), ("constant", "all")]
+        for figure, rounds in figures[: 1 if self.plan.answers.sampled else 2]:
+            binder, held = ("", "1") if figure == "round" else ("forall n, ", "n")
+            lemma = "check_round_of_group" if figure == "round" else "check_held_group"
+            self.lines += [
+                f"Definition {name}_{figure}_hint : group_hint := {self._group_hint(group, figure, rounds)}.",
+                f"Definition {name}_{figure}_costs := costs_of {self._asked} {name}_{figure}_hint.",
+                f"Theorem {name}_{figure}_certified : {binder}block_costs {self._asked}",
+                f"  (group {name} {scaled} {held}) {name}_{figure}_costs.",
+                f"Proof. {'' if figure == 'round' else 'intros n. '}apply {lemma}.",
+                "  vm_cast_no_check (eq_refl true). Qed.",
             ]
-            held = history.replace("x", f"%s_{name}")
-            programs.append(f"(a <- answers (metric_of n_{name} class_{name}) {held} ;; Ret [a])")
-            figures.append(_rational(getattr(self.card.metrics[metric.name], figure)))
-            claim = f"claim_{figure} _ _ ({name}_certified n_{name} class_{name} W_x_{name} W_y_{name})"
-            proofs.append(f"apply loss_after; exact ({claim}{argument} x_{name} y_{name})")
-        names = [_name(group.name) for group in self.plan.groups] + [
-            _name(metric.name) for metric in self.alone
-        ]
-        bound = [re.sub(r" : [^)]*|[()]", "", binder) for binder in binders]
-        self.lines += [
-            f"(** The whole plan, {figure}: groups within their limits, and every other metric. *)",
-            f"Theorem whole_plan_{figure} : {binder}forall {' '.join(binders)},",
-            *(f"  {premise}" for premise in premises),
-            f"  loss (Q2R {_rational(getattr(self.card, figure))})",
-            f"    (each {_listed(program % 'x' for program in programs)})",
-            f"    (each {_listed(program % 'y' for program in programs)}).",
-            "Proof.",
-            f"  intros{argument} {' '.join(bound)} {' '.join(f'W_x_{name} W_y_{name}' for name in names)}.",
-            f"  apply loss_weaken with (fold_right Rplus 0 {_listed(f'Q2R {one}' for one in figures)}).",
-            "  - cbn [fold_right]. rewrite ?Rplus_0_r. rewrite <- ?Q2R_plus. apply Qle_Rle, Qle_bool_iff.",
-            "    vm_compute. reflexivity.",
-            "  - apply loss_each; [|reflexivity]. cbn [combine].",
-            *(f"    constructor; [cbn [fst snd]; {proof}|]." for proof in proofs),
-            "    constructor.",
-            "Qed.",
-            "",
-        ]
+            blocks = [
+                (f"(group {name} {scaled} {held})", f"{name}_{figure}_costs", self._of_group(name, figure))
+            ]
+            self._claim(f"{name}_{figure}", binder, blocks, getattr(self.card.groups[group.name], figure))
 
-    def _sum_over_metrics(self) -> None:
-        """Same pattern, moved change and any two histories of all metrics: their figures add up."""
-        classes = "(forall c, In c ({0} i) -> (c < classes (nth i ms nothing))%nat)"
-        self._sum(
-            "lifetime",
-            "nat",
-            "answers_of_classes",
-            f"same_pattern (xs i) (ys i) /\\ {classes.format('xs')} /\\ {classes.format('ys')}",
-            "destruct R as [R1 [R2 R3]]; exact (claim_lifetime _ _ {certified} _ _ R1 R2 R3)",
-        )
-        if self.card.change_per_round < inf:
-            self._sum(
-                "change_per_round",
-                "Z",
-                "answers",
-                "length (xs i) = length (ys i) /\\ (rounds_differing Z.eq_dec (xs i) (ys i) <= 1)%nat",
-                "destruct R as [R1 R2]; rewrite <- (Rmult_1_l (Q2R _)); "
-                "exact (claim_change _ _ {certified} _ eq_refl 1%nat _ _ R1 R2)",
-            )
-        if self.card.any_history < inf and self.card.rounds > 1:
-            length = f"{self.card.rounds}%nat"
-            self._sum(
-                "any_history",
-                "Z",
-                "answers",
-                f"length (xs i) = {length} /\\ length (ys i) = {length}",
-                "destruct R as [R1 R2]; exact (claim_any_history _ _ {certified} _ eq_refl _ _ R1 R2)",
-            )
+    def _group_hint(self, group: Group, figure: str, rounds: OneOrAllRounds) -> str:
+        members, limit = self._members(group), Fraction(group.max_total)
+        unit = _counters(members, limit)[2]
+        if not self._asks_some:
+            cost = _rational(getattr(self.card.groups[group.name], figure))
+            return f"Whole {cost} {_joint_hints(members, limit, unit, rounds)}"
+        questions = [metric.question for metric in members]
+        costs = [Fraction(0)]
+        for size in range(1, min(self._asked, len(members)) + 1):
+            costs.append(Fraction(loss_of_asked([], [(questions, limit)], size, rounds=rounds)))
+        if _alike(members):
+            return f"BySize {_listed(map(_rational, costs))}"
+        hints = [
+            _joint_hints([*compress(members, chosen)], limit, unit, rounds)
+            for chosen in _sets(len(members), self._asked)
+        ]
+        return f"BySet {_listed(map(_rational, costs))} {_listed(hints)}"
 
-    def _sum(self, figure: str, kind: str, send: str, related: str, proof: str) -> None:
-        names = [_name(metric.name) for metric in self.plan.metrics]
-        figures = _listed(
-            _rational(getattr(self.card.metrics[one.name], figure)) for one in self.plan.metrics
-        )
-        count = len(names)
-        programs = [f"(fun i => {send} (nth i ms nothing) ({side} i))" for side in ("xs", "ys")]
-        cases = (
-            f"    destruct i as [|i]; [{proof.format(certified=f'({name}_certified n c In_n Hc)')}|]."
-            for name in names
-        )
+    def _of_group(self, name: str, figure: str) -> str:
+        return f"{name}_{figure}_certified{'' if figure == 'round' else ' n'}"
+
+    def _whole_plan(self) -> None:
+        """Each figure of the whole plan: the largest sum over all sets of metrics that can be asked."""
+        card = self.card
+        self._sum("round", "", "of_values one_round", "claim_round m _ {certified}", with_groups=True)
+        held = "of_values (held_for n)"
+        self._sum("constant", "forall n, ", held, "claim_held m _ n {certified}", with_groups=True)
+        self._sum("lifetime", "", "of_patterns", "claim_lifetime m _ {certified}")
+        if card.change_per_round < inf:
+            one = "of_values (fun V => @differ_in V 1)"
+            self._sum("change_per_round", "", one, "claim_one_change m _ _ {certified} eq_refl")
+        if card.any_history < inf and card.rounds > 1:
+            history = f"of_values (any_two {card.rounds})"
+            self._sum("any_history", "", history, "claim_any_history m _ {certified} _ eq_refl")
+
+    def _sum(
+        self, figure: str, binder: str, comparison: str, proof: str, *, with_groups: bool = False
+    ) -> None:
+        blocks = []
+        for metric in self._alone if with_groups else self.plan.metrics:
+            name = _name(metric.name)
+            loss = _rational(getattr(self.card.metrics[metric.name], figure))
+            blocks.append(
+                self._of_metric(name, comparison, loss, proof.format(certified=f"({name}_certified m I)"))
+            )
+        for group in self.plan.groups if with_groups else ():
+            name = _name(group.name)
+            scaled = _counters(self._members(group), Fraction(group.max_total))[1]
+            block = f"(group {name} {scaled} {'1' if figure == 'round' else 'n'})"
+            blocks.append((block, f"{name}_{figure}_costs", self._of_group(name, figure)))
+        self._claim(f"whole_plan_{figure}", binder, blocks, getattr(self.card, figure))
+
+    def _of_metric(self, name: str, comparison: str, loss: str, proof: str) -> tuple[str, str, str]:
+        """A metric alone: as a block, its costs, and the proof of them."""
+        block = f"(alone (any_of ({comparison}) {name}))"
+        return block, f"[0%Q; {loss}]", f"costs_of_metric _ _ {name} {loss} (fun m I => {proof})"
+
+    def _claim(self, name: str, binder: str, blocks: Sequence[tuple[str, str, str]], figure: float) -> None:
+        """What a report about so many of these blocks loses."""
+        loss = _rational(figure)
+        costs = _listed(costs for _, costs, _ in blocks)
         self.lines += [
-            f"(** The whole plan, {figure}: all metrics together, for every cohort. *)",
-            f"Theorem whole_plan_{figure} : forall (ms : list metric) (xs ys : nat -> list {kind}),",
-            f"  (forall i, (i < {count})%nat -> exists n class_of, In n (nth i {_listed(names)} []) /\\",
-            "     (forall alpha x, (class_of alpha x < n_classes n)%nat) /\\",
-            "     nth i ms nothing = metric_of n class_of) ->",
-            f"  (forall i, (i < {count})%nat -> {related}) ->",
-            f"  loss (Q2R {_rational(getattr(self.card, figure))})",
-            *(f"    (each (map {program} (seq 0 {count})))" for program in programs),
-            ".",
-            "Proof.",
-            "  intros ms xs ys HM HR.",
-            f"  apply loss_weaken with (total (seq 0 {count}) (fun i => Q2R (nth i {figures} 0%Q))).",
-            "  - unfold total, seq, nth. rewrite ?Rplus_0_r. rewrite <- ?Q2R_plus. apply Qle_Rle, Qle_bool_iff.",
-            "    vm_compute. reflexivity.",
-            f"  - apply (loss_each_map (seq 0 _) {programs[0]} {programs[1]}).",
-            "    intros i Hi. apply in_seq in Hi. pose proof (HR i ltac:(lia)) as R.",
-            "    destruct (HM i ltac:(lia)) as [n [c [In_n [Hc Em]]]]. rewrite Em in *.",
-            *cases,
-            "    lia.",
+            f"Theorem {name} : {binder}report_claim {_listed(block for block, _, _ in blocks)}",
+            f"  {self._asked} (Q2R {loss}).",
+            f"Proof. {'intros n. ' if binder else ''}apply (loss_of_asked [",
+            ";\n".join(f"  ({block}, {costs})" for block, costs, _ in blocks),
+            f"  ] {self._asked} {loss}).",
+            *(f"  constructor; [exact ({proof})|]." for _, _, proof in blocks),
+            "  constructor.",
+            f"  change (nth {self._asked} (best {costs} {self._asked}) 0 <= {loss})%Q. apply Qle_bool_iff.",
+            "  vm_cast_no_check (eq_refl true).",
             "Qed.",
             "",
         ]
@@ -403,34 +440,29 @@ class _Writer:
     def _window(self) -> None:
         """One window: any two histories, for every way to pick a round and metrics."""
         plan, card = self.plan, self.card
-        blocks = [
-            f"Alone {_name(metric.name)} {_rational(card.metrics[metric.name].round)}"
-            for metric in self.alone
-        ]
+        blocks = []
+        for metric in self._alone:
+            name = _name(metric.name)
+            loss = _rational(card.metrics[metric.name].round)
+            if isinstance(metric.mechanism, SubsetSelection):
+                proof = f"costs_of_alone _ {name} {loss} {name}_certified"
+                blocks.append((f"(alone {name})", f"[0%Q; {loss}]", proof))
+            else:
+                blocks.append(self._of_metric(name, "of_values one_round", loss, f"{name}_certified m I"))
         for group in plan.groups:
-            members, limit = self._members(group.name)
-            counters, scaled, _ = _counters(members, limit)
-            if len(set(counters)) > 1:
-                self.left_out.append(
-                    f"group {group.name}: unlike counters of a sampled plan have no certificate"
-                )
-                return
-            mechanisms = [metric.mechanism for metric in members]
-            costs = [Fraction(0)]
-            for size in range(1, len(members) + 1):
-                costs.append(Fraction(loss_of_window([], [(mechanisms, limit)], size)))
-            blocks.append(f"Alike {counters[0]} {len(members)} {scaled} {_listed(map(_rational, costs))}")
-        loss = Fraction(plan.round_loss)
-        window = _rational(loss)
-        asked = plan.asked
+            name = _name(group.name)
+            scaled = _counters(self._members(group), Fraction(group.max_total))[1]
+            blocks.append(
+                (f"(group {name} {scaled} 1)", f"{name}_round_costs", self._of_group(name, "round"))
+            )
+        self._claim("window_certified", "", blocks, plan.round_loss)
+        window = _rational(plan.round_loss)
+        smaller = _rational(Fraction(plan.round_loss) * (1 - Fraction(1, 10**15)))
         length = plan.answers.window
-        smaller = _rational(loss * (1 - Fraction(1, 10**15)))
+        costs = _listed(costs for _, costs, _ in blocks)
         self.lines += [
-            f"Definition blocks : list asked_block := {_listed(blocks)}.",
-            f"(** One window, {asked} of {len(plan.metrics)} metrics. *)",
-            f"Theorem window_certified : forall bs, Forall2 matches blocks bs -> window_claim bs {asked} {window}.",
-            "Proof. apply check_window_sound. vm_cast_no_check (eq_refl true). Qed.",
-            f"Example window_is_least : check_window blocks {asked} {smaller} = false.",
+            f"Example window_is_least : Qle_bool (nth {self._asked} (best {costs} {self._asked}) 0%Q)",
+            f"  {smaller} = false.",
             "Proof. vm_cast_no_check (eq_refl false). Qed.",
             "(** The windows that so many rounds touch, and what they lose together ([loss_of_windows]). *)",
             f"Example windows_are_enough : ({card.rounds} - 1 + {length} - 1) / {length} + 1 = {card.windows}.",
@@ -468,11 +500,11 @@ class _Words:
     def alpha(self, metric: Metric) -> int:
         return self.alpha_word
 
+    def fixed(self, metric: Metric, purpose: FixedPurpose, count: int) -> Sequence[int]:
+        raise AssertionError("a vector is about a choice, whose part is known")
+
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         return self.memos[memo_class]
-
-    def fixed(self, metric: Metric, purpose: str, count: int) -> Sequence[int]:
-        raise AssertionError("a mechanism with a theorem has no such draws")
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         return self.flip_words[round_number]
@@ -525,15 +557,19 @@ def _table(mechanism: Mechanism, cohort: int) -> list[list[int]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _pattern_hints(mechanism: Mechanism) -> tuple[list[Fraction], list[tuple[Fraction, Fraction]]]:
-    """Of a mean: the odds of each cell, or prices of the heaviest matching where the grid is uneven."""
+def _pattern_hint(mechanism: Mechanism) -> str:
+    """Of a mean: what a cell costs on either side of a matching of cells with cells, whose sum is its weight."""
+    low = mechanism.response.low
     if mechanism.grid is None:
-        return [], []
+        return f"Histogram {_rational(_log_above(SCALE - low, low))}"
     thresholds = _table(mechanism, 0)[0]
     points = mechanism.points
     if all(left + right == points[-1] for left, right in zip(points, reversed(points), strict=True)):
-        return [_log_above(max(one, SCALE - one), min(one, SCALE - one)) for one in thresholds], []
-    return [], _matching_prices(thresholds)
+        rarer = [min(one, SCALE - one) for one in thresholds]
+        prices = [(_log_above(2 * (SCALE - one), SCALE), _log_above(SCALE, 2 * one)) for one in rarer]
+    else:
+        prices = _matching_prices(thresholds)
+    return f"Prices {_listed(f'({_rational(left)}, {_rational(right)})' for left, right in prices)}"
 
 
 def _matching_prices(thresholds: list[int]) -> list[tuple[Fraction, Fraction]]:
@@ -588,36 +624,47 @@ def _heaviest(weight: list[list[int]]) -> list[int]:
 def _counters(members: Sequence[Metric], limit: Fraction) -> tuple[list[str], int, int]:
     """The counters of a group and its limit, in the unit in which all of them are whole; and that unit."""
     unit = _unit([metric.mechanism.points for metric in members] + [(limit,)])
-    counters = [
-        f"{{| points := {_listed(_in_units(metric.mechanism.points, unit))}; "
-        f"counter_low := {metric.mechanism.response.low}; counter_flip := {metric.flip.threshold} |}}"
-        for metric in members
-    ]
-    return counters, int(limit * unit), unit
+    return [_counter(metric, unit) for metric in members], int(limit * unit), unit
 
 
-def _joint_hints(members: Sequence[Metric], limit: Fraction, unit: int, rounds: Any) -> str:
+def _counter(metric: Metric, unit: int) -> str:
+    points = _listed(_in_units(metric.mechanism.points, unit))
+    low = metric.mechanism.response.low
+    return f"{{| points := {points}; counter_low := {low}; counter_flip := {metric.flip.threshold} |}}"
+
+
+def _alike(members: Sequence[Metric]) -> bool:
+    kinds = {
+        (*metric.mechanism.points, metric.mechanism.response.low, metric.flip.threshold) for metric in members
+    }
+    return len(kinds) <= 1
+
+
+def _sets(count: int, most: int) -> list[tuple[bool, ...]]:
+    """All sets of at most so many of `count`, in the order of `sets` in Checker.v."""
+    if not count:
+        return [()]
+    with_first = _sets(count - 1, most - 1) if most else []
+    return [(False, *rest) for rest in _sets(count - 1, most)] + [(True, *rest) for rest in with_first]
+
+
+def _joint_hints(members: Sequence[Metric], limit: Fraction, unit: int, rounds: OneOrAllRounds) -> str:
     """Nothing for counters alike; prices, gains and tangents for others."""
-    alike = (
-        len(
-            {(tuple(one.mechanism.points), one.mechanism.response.low, one.flip.threshold) for one in members}
-        )
-        == 1
-    )
-    if alike:
+    if _alike(members):
         return "{| of_ones := 0; of_zeros := 0; gains := [] |}"
     mechanisms, flips = [metric.mechanism for metric in members], [metric.flip for metric in members]
     of_ones, of_zeros = (
         price / unit for price in joint_limit_prices(mechanisms, flips, limit, rounds=rounds)
     )
-    gains = []
+    gains = {}
     for metric in members:
         low = metric.mechanism.response.low
         chance = metric.flip.chance_of_one(low) if rounds == "one" else Flip(0).chance_of_one(low)
         top = Fraction(metric.max_value) * unit
         gain, tangent = _gain(chance, top, min(Fraction(1), limit * unit / top), of_ones, of_zeros)
-        gains.append(f"({_rational(gain)}, {_rational(tangent)})")
-    return f"{{| of_ones := {_rational(of_ones)}; of_zeros := {_rational(of_zeros)}; gains := {_listed(gains)} |}}"
+        gains[_counter(metric, unit)] = f"({_rational(gain)}, {_rational(tangent)})"
+    known = _listed(f"({counter}, {gain})" for counter, gain in gains.items())
+    return f"{{| of_ones := {_rational(of_ones)}; of_zeros := {_rational(of_zeros)}; gains := {known} |}}"
 
 
 def _gain(

@@ -96,12 +96,11 @@ class SqlTables(ABC):
         )
         return [
             Key(
-                *row[:4],
-                created_at=seconds_of(row[4]),
-                revoked_at=None if row[5] is None else seconds_of(row[5]),
-                plans=tuple(row[6].split(",")) if row[6] else (),
+                *(key_id, role, key_hash, label, seconds_of(created)),
+                None if revoked is None else seconds_of(revoked),
+                tuple(plans.split(",")) if plans else (),
             )
-            for row in rows
+            for key_id, role, key_hash, label, created, revoked, plans in rows
         ]
 
     def revoke_key(self, key_id: str, at: int) -> bool:

@@ -2,17 +2,17 @@
 From values to reports, in another program. Standard library only.
 
     prf, clamp, answers            the law: a report is a function of secret, plan, round and values
-    schema, statefile, quarantine, the file it all rests in
+    state                          all that a device keeps: one frozen document
+    engine                         what happens to it, as functions (state, moment) -> state, with
+    totals, plans, consent,        values, plans taken up, what the person allows,
+    rounds, ledger, outbox         rounds answered, losses, reports on their way
+    schema, statefile, quarantine, the file that it rests in
     locks
-    totals, plans, outbox,         its tables: values, plans and pauses, reports, the ledger, faults
-    ledger, faults
-    backlog                        what waits in memory to be written
-    consent, policy                what the person and the host allow
+    session, backlog, faults       a running program on it: what waits in memory, and each event on its way to the disk
+    policy                         what the host allows
     preview, receipt, words, page  what the person can see
-    rounds                         which rounds are answered
     transport, exchange            the way to the collector
-    process                        its threads; what a fork and the end of the program mean; its engine
-    engine, device                 all of it together, and the quiet shell around it
+    process, device                threads, forks and the end of the program; and the quiet shell around it all
 
 Importing this loads nothing until a name is used: a guest does not slow down its host's start.
 """
@@ -26,13 +26,13 @@ from reticent import imported_when_used
 if TYPE_CHECKING:
     from reticent.device.answers import Answer, answer
     from reticent.device.clamp import clamped, in_range
-    from reticent.device.consent import Consent
     from reticent.device.device import Device
-    from reticent.device.ledger import Entry, Epoch
+    from reticent.device.ledger import Entry
     from reticent.device.policy import Policy
     from reticent.device.preview import Preview, PreviewedAnswer
     from reticent.device.prf import Draws, SecretDraws
     from reticent.device.receipt import Receipt, Status, Told
+    from reticent.device.state import Consent, Epoch
     from reticent.device.statefile import StateFile
     from reticent.device.transport import Accepted, HttpTransport, Outcome, Rejected, Retry, Transport
 
@@ -64,7 +64,7 @@ __all__ = [
 
 __getattr__ = imported_when_used(
     "reticent.device",
-    "device", "policy", "prf", "clamp", "answers", "transport", "consent", "ledger", "statefile", "receipt", "preview",
+    "device", "policy", "prf", "clamp", "answers", "transport", "state", "ledger", "statefile", "receipt", "preview",
 )  # fmt: skip
 
 

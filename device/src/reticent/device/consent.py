@@ -13,121 +13,80 @@ value.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
-from reticent.device import ledger
-from reticent.device.locks import ProcessLock
-from reticent.device.schema import device_row
-from reticent.frozen import frozen
+from reticent.device import ledger, outbox
+from reticent.device.state import Consent, StoredConsent, records
+from reticent.frozen import replace
 
 if TYPE_CHECKING:
-    import sqlite3
-
+    from reticent.device.state import DeviceState
     from reticent.plan import Plan
 
-Consent = Literal["unset", "granted", "denied", "local"]
-"""Not asked yet; yes; no; collect and show, but send nothing."""
 
-CONSENTS: tuple[Consent, ...] = get_args(Consent)
-
-LONGEST_SEND = 10.0  # how long one attempt to send a report may take, s; who takes consent back waits for it
-
-
-def records(consent: Consent) -> bool:
-    """Whether values are recorded and rounds answered."""
-    return consent in ("granted", "local")
-
-
-@frozen()
-class StoredConsent:
-    """What the state file knows about consent."""
-
-    choice: Consent | None  #: None: the person has not chosen
-    chosen_at: int | None  #: Unix seconds
-    questions: str  #: JSON: what a choice of granted or local was made for (`questions_of`)
-    in_force: Consent | None  #: What held last: the choice, or the program's default; None: a new file
-
-
-def read(connection: sqlite3.Connection) -> StoredConsent:
-    """The choice, and what is in force."""
-    row = connection.execute("SELECT choice, chosen_at, questions, in_force FROM consent").fetchone()
-    return StoredConsent(*row)
-
-
-def allows(connection: sqlite3.Connection) -> bool:
-    """Whether values are recorded and rounds answered, according to the file."""
-    in_force = read(connection).in_force
-    return in_force is not None and records(in_force)
-
-
-def enter(connection: sqlite3.Connection, choice: Consent, now: float, plan: Plan | None) -> None:
+def enter(state: DeviceState, choice: Consent, now: float, plan: Plan | None) -> DeviceState:
     """Keep a choice, with the questions that granted or local applies to."""
     questions = ""
     if records(choice) and plan is not None:
-        questions = json.dumps(questions_of(plan, device_row(connection).epoch))
-    connection.execute(
-        "UPDATE consent SET choice = ?, chosen_at = ?, questions = ?", (choice, int(now), questions)
-    )
+        questions = json.dumps(questions_of(plan, state.epoch))
+    chosen = StoredConsent(choice, int(now), questions, state.consent.in_force)
+    return replace(state, consent=chosen)
 
 
-def bring_into_force(connection: sqlite3.Connection, consent: Consent, current_round: int) -> None:
+def choice_of(state: DeviceState, default: Consent | None) -> Consent:
+    """What holds: the person's choice, the program's default, or what held last."""
+    return state.consent.choice or default or state.consent.in_force or "unset"
+
+
+def bring_into_force(state: DeviceState, consent: Consent, now: float, new_secret: bytes) -> DeviceState:
     """
     Make this consent hold from now on, unless it does already.
 
     A round that has begun is not answered any more, except from granted to local: it is not wholly under one consent.
     """
-    before = read(connection).in_force
+    before = state.consent.in_force
     if before == consent:
-        return
-    connection.execute("UPDATE consent SET in_force = ?", (consent,))
+        return state
+    state = replace(state, consent=replace(state.consent, in_force=consent))
     if consent == "local" and before == "granted":
         # Waiting reports are never sent, and still shown. What may have left the device already is given up.
-        connection.execute("UPDATE reports SET state = 'local' WHERE state = 'waiting' AND told = 0")
-        connection.execute("UPDATE reports SET state = 'expired' WHERE state = 'waiting'")
-    elif before is not None:
-        connection.execute("DELETE FROM totals")
-        connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current_round,))
-    if not records(consent) and before is not None:  # a new file has nothing yet
-        _wipe(connection)
+        reports = {
+            number: replace(kept, state="expired" if kept.told else "local")
+            if kept.state == "waiting"
+            else kept
+            for number, kept in state.reports.items()
+        }
+        return replace(state, reports=reports)
+    if before is None:  # a new file has nothing yet
+        return state
+    state = replace(state, totals={}, silent_through=max(state.silent_through, state.at(now)))
+    return state if records(consent) else _wiped(state, new_secret)
 
 
-def _wipe(connection: sqlite3.Connection) -> None:
+def _wiped(state: DeviceState, new_secret: bytes) -> DeviceState:
     """
-    Wipe everything but the choice and what was sent.
+    Without everything but the choice and what was sent.
 
     What has left the device stays on the receipt and in the ledger. Its secret stays too: without it the same
     questions would be answered from new draws, which tells more. Where nothing has left, nothing stays.
     """
-    unsent = "SELECT round FROM reports WHERE told = 0"
-    connection.execute(f"DELETE FROM windows WHERE round IS NULL OR round IN ({unsent})")  # noqa: S608
-    drop_waiting(connection)
-    connection.execute("DELETE FROM reports WHERE told = 0")
-    connection.execute("DELETE FROM past WHERE told = 0")
-    connection.execute("DELETE FROM totals")
-    connection.execute("DELETE FROM notes")
-    connection.execute("DELETE FROM presence")
-    connection.execute("DELETE FROM attempts")
-    connection.execute("DELETE FROM pauses WHERE through_round IS NOT NULL")  # `silent_through` covers them
-    [(has_told,)] = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM reports WHERE told = 1) OR EXISTS (SELECT 1 FROM past WHERE told > 0)"
-        " OR EXISTS (SELECT 1 FROM ledger WHERE lost = 1)"
+    unsent = {number for number, kept in state.reports.items() if not kept.told}
+    state = outbox.drop_waiting(state)
+    reports = {number: kept for number, kept in state.reports.items() if kept.told}
+    windows = {
+        start: window for start, window in state.windows.items() if window.round not in (None, *unsent)
+    }
+    past = {key: row for key, row in state.past.items() if row.told}
+    # Those that have ended are covered by `silent_through`.
+    pauses = {key: pause for key, pause in state.pauses.items() if pause.through_round is None}
+    state = replace(
+        state, reports=reports, windows=windows, past=past, pauses=pauses, notes={}, presence={}, attempts={}
     )
-    if not has_told:
-        # With another secret: a later yes begins as on a new file.
-        connection.execute("DELETE FROM ledger")
-        connection.execute("DELETE FROM plans")
-        connection.execute("DELETE FROM epochs")
-        connection.execute("UPDATE device SET enrolled_from = NULL, changed_in = NULL, epoch = -1")
-        ledger.begin_epoch(connection, device_row(connection).silent_through, "enrolled")
-    ledger.seal(connection)
-
-
-def drop_waiting(connection: sqlite3.Connection) -> None:
-    """Delete waiting reports. What may have left the device already stays, as a receipt."""
-    connection.execute("DELETE FROM reports WHERE state = 'waiting' AND told = 0")
-    connection.execute("UPDATE reports SET state = 'expired' WHERE state = 'waiting'")
+    if reports or past or any(held.lost for held in state.ledger.values()):
+        return state
+    # With another secret: a later yes begins as on a new file.
+    bare = replace(state, ledger={}, plans={}, epochs={}, enrolled_from=None, changed_in=None, epoch=-1)
+    return ledger.begin_epoch(bare, new_secret, state.silent_through, "enrolled")
 
 
 # The questions that a choice is made for
@@ -183,31 +142,3 @@ def covers(chosen: StoredConsent, plan: Plan, epoch: int) -> bool:
         and all(none_higher(figures[1:], known[name][1:]) for name, figures in metrics.items())
         and none_higher(totals, agreed["plan"])
     )
-
-
-# After "denied" nothing leaves, not even what is on its way in another thread or process
-
-
-@contextmanager
-def sending(state: str) -> Iterator[bool]:
-    """
-    Held by a sender from its claim until its bytes are sent, or its process ends; False: a choice is being
-    made.
-    """
-    try:
-        lock = ProcessLock(f"{state}-sending")
-    except OSError:  # too many open files, for instance: taking consent back could not wait for this one
-        yield False
-        return
-    with closing(lock):
-        yield lock.take(shared=True)
-
-
-def wait_for_senders(state: str, seconds: float) -> bool:
-    """Wait until nothing is being sent that began before now; returns whether that was in time."""
-    try:
-        lock = ProcessLock(f"{state}-sending")
-    except OSError:
-        return False
-    with closing(lock):
-        return lock.wait(seconds)

@@ -10,19 +10,19 @@ from math import floor
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from reticent.device.consent import CONSENTS, records
 from reticent.device.faults import kind_of
 from reticent.device.process import LONGEST_CLOSE, Hosted, Settings, absolute, default_state
 from reticent.device.receipt import Receipt, Status
+from reticent.device.state import CONSENTS, records
 from reticent.errors import ParameterError, UsageError
 from reticent.frozen import replace
 
 if TYPE_CHECKING:
     from reticent.device.clamp import Value
-    from reticent.device.consent import Consent
-    from reticent.device.engine import Engine
     from reticent.device.policy import Policy
     from reticent.device.preview import Preview
+    from reticent.device.session import Session
+    from reticent.device.state import Consent
     from reticent.device.totals import Call
     from reticent.device.transport import Transport
     from reticent.plan import Plan
@@ -165,14 +165,14 @@ class Device(Hosted):
     @property
     def plan(self) -> Plan | None:
         """The plan this device was made with; from a state file alone, the newest plan in it."""
-        return self._engine.plans.newest if self._engine else self._settings.plan
+        return self._session.newest if self._session else self._settings.plan
 
     @property
     def current_round(self) -> int:
         """The number of the current round; -1 where the clock fails."""
         with self._faults:
-            if self._engine is not None:
-                return self._engine.current_round
+            if self._session is not None:
+                return self._session.current_round
             plan = self._settings.plan
             return plan.round_at(self._settings.clock()) if plan else -1
         return -1
@@ -201,17 +201,20 @@ class Device(Hosted):
 
     def _record(self, metric: str, amount: object, number: int | None, call: Call) -> None:
         """In memory only, without waiting for a lock: the host may be in a signal handler."""
-        engine = self._engine
+        session = self._session
         if self._debug:
             self._check(metric, amount, number)
         try:
-            if engine is None or not engine.plans.answers or not records(engine.consent):
+            if session is None:
+                return
+            run = session.run
+            if not run.answers or not records(run.consent):
                 return
             if self._closed:
                 self._faults.add("closed")
                 return
-            if not engine.silenced_by:
-                engine.record(metric, amount, number, call)
+            if not run.silenced_by:
+                session.record(metric, amount, number, call)
             elif self._settings.policy.silenced_by():
                 return
             self._writer.wake()
@@ -259,7 +262,7 @@ class Device(Hosted):
         card = privacy_card(plan)
         lifetime = card.round if plan.answers.sampled else card.lifetime
         reasons = self._settings.policy.problems(plan, card.round, lifetime)
-        if reasons := reasons or list(self._engine.plans.refused if self._engine else ()):
+        if reasons := reasons or list(self._session.run.refused if self._session else ()):
             raise UsageError(f"plan {plan.name} version {plan.version} is refused: {'; '.join(reasons)}.")
 
     def _check_expiry(self, plan: Plan) -> None:
@@ -283,7 +286,7 @@ class Device(Hosted):
     def _recorded(self, number: int) -> dict[str, Value]:
         """The totals of a round not answered yet, for `reticent.testing`."""
         self.save()
-        return self._engine.values(number) if self._engine else {}
+        return self._session.values(number) if self._session else {}
 
     # Reports
 
@@ -300,9 +303,9 @@ class Device(Hosted):
         """
         with self._faults:
             self._refresh_consent()
-            engine = self._keep_rules()
-            if engine is not None:
-                return engine.report(round)
+            session = self._keep_rules()
+            if session is not None:
+                return session.report(round)
         return None
 
     def flush(self, timeout: float = 5.0) -> int:
@@ -314,13 +317,13 @@ class Device(Hosted):
         accepted: list[int] = []
         with self._faults:
             deadline = time.monotonic() + min(max(0.0, timeout), _LONGEST_FLUSH)
-            engine, transport = self._work_on_state(), self._transport
-            if engine is None or transport is None:
+            session, transport = self._work_on_state(), self._transport
+            if session is None or transport is None:
                 return 0
 
             def send() -> None:
                 with self._faults:
-                    accepted.append(engine.send_due(transport, deadline, early=True))
+                    accepted.append(session.send_due(transport, deadline, early=True))
 
             # Neither name resolution nor a dripping server can be timed out from within.
             worker = Thread(target=send, name="reticent-flush", daemon=True)
@@ -337,7 +340,7 @@ class Device(Hosted):
 
         It is what this device goes by. Another process may have entered a choice since: see `refresh_consent`.
         """
-        return self._engine.consent if self._engine else self._settings.default_consent or "unset"
+        return self._session.consent if self._session else self._settings.default_consent or "unset"
 
     def refresh_consent(self) -> Consent:
         """
@@ -358,8 +361,8 @@ class Device(Hosted):
         (`terminal=False`), where it does not run in a terminal.
         """
         with self._faults:
-            engine, plan = self._engine, self.plan
-            consent = engine.stored_consent() if engine and not self._closed else self.consent
+            session, plan = self._session, self.plan
+            consent = session.stored_consent() if session and not self._closed else self.consent
             is_silent = self._closed or self._faults.problem or self._settings.policy.silenced_by()
             if consent != "unset" or is_silent or (plan and plan.has_expired(self._settings.clock())):
                 return False
@@ -381,12 +384,12 @@ class Device(Hosted):
         with self._faults:
             if choice not in CONSENTS or self._closed:
                 return False
-            if self._engine is None and choice != "granted":  # a no holds here, also where it cannot be kept
+            if self._session is None and choice != "granted":  # a no holds here, also where it cannot be kept
                 self._settings = replace(self._settings, default_consent=choice)
-            engine = self._find_engine(makes=True)
-            if engine is not None:
-                engine.keep_rules(self._settings.policy.silenced_by())
-                done = engine.set_consent(choice)
+            session = self._find_session(makes=True)
+            if session is not None:
+                session.keep_rules(self._settings.policy.silenced_by())
+                done = session.set_consent(choice)
                 self._keep_running()
                 return done
         return False
@@ -398,11 +401,11 @@ class Device(Hosted):
         Rounds that the pause overlaps are never answered. A report on its way is waited for, as in
         `set_consent`.
         """
-        return self._do(lambda engine: engine.pause())
+        return self._do(lambda session: session.pause())
 
     def resume(self) -> bool:
         """End a pause, from the next round on; returns whether it is done."""
-        return self._do(lambda engine: engine.resume())
+        return self._do(lambda session: session.resume())
 
     def forget(self) -> bool:
         """
@@ -412,12 +415,12 @@ class Device(Hosted):
         collector has not forgotten. No round that had begun is answered. A report on its way is waited for, as
         in `set_consent`, and stays on the receipt.
         """
-        return self._do(lambda engine: engine.forget())
+        return self._do(lambda session: session.forget())
 
-    def _do(self, wish: Callable[[Engine], bool]) -> bool:
+    def _do(self, wish: Callable[[Session], bool]) -> bool:
         with self._faults:
-            if self._engine is not None and not self._closed:
-                return wish(self._engine)
+            if self._session is not None and not self._closed:
+                return wish(self._session)
         return False
 
     # Accounts
@@ -425,8 +428,8 @@ class Device(Hosted):
     def receipt(self) -> Receipt:
         """Every report of this device, and a bound on what they have revealed."""
         with self._faults:
-            if self._engine is not None and not self._closed:
-                return self._engine.receipt()
+            if self._session is not None and not self._closed:
+                return self._session.receipt()
         why = ", ".join(self._settings.policy.silenced_by()) or f"consent is {self.consent}"
         nothing_kept = f"nothing is kept, and no state file is read: {why}"
         return Receipt(self._plan_name, problem=self._problem() or nothing_kept)
@@ -444,12 +447,12 @@ class Device(Hosted):
             self._refresh_consent()
             self.save()
             status = self.status()
-            engine, plan = self._engine, self.plan
+            session, plan = self._session, self.plan
             if plan is None:
                 return None
-            if engine is None or not records(engine.consent) or not engine.plans.answers:
+            if session is None or not records(session.consent) or not session.run.answers:
                 return example(plan, self._settings.clock(), dict(self._settings.segment), status.reasons)
-            following = engine.next_report()
+            following = session.next_report()
             if following is None:
                 return None
             return previewed(*following, status.reasons, tags_unknown=self._settings.plan is None)
@@ -458,23 +461,23 @@ class Device(Hosted):
     def status(self) -> Status:
         """Whether it answers and why not, what waits to be sent, and what went wrong."""
         with self._faults:
-            if self._engine is not None and not self._closed:
+            if self._session is not None and not self._closed:
                 sends = None if self._settings.plan is None else self._transport is not None
-                return self._engine.status(self._settings.policy.silenced_by(), sends)
+                return self._session.status(self._settings.policy.silenced_by(), sends)
         return Status(
             self._plan_name,
             silenced_by=self._settings.policy.silenced_by(),
             consent=self.consent,
-            refused=self._engine.plans.refused if self._engine else (),
-            answers=self._engine is not None and self._engine.plans.answers,
+            refused=self._session.run.refused if self._session else (),
+            answers=self._session is not None and self._session.run.answers,
             current_round=self.current_round,
-            notes=self._faults.all(None),
+            notes=self._faults.all({}),
             problem=self._problem(),
         )
 
     def _problem(self) -> str:
         """Why the state cannot be used; empty: it can, or nothing is kept."""
-        if self._closed and self._engine is not None and self._engine.has_pending:
+        if self._closed and self._session is not None and self._session.has_pending:
             return f"the device is closed, and has values that it could not write: {self._faults.problem}"
         return "the device is closed" if self._closed else self._faults.problem
 
@@ -500,14 +503,14 @@ class Device(Hosted):
             self._sender.stop()
             if not self._closed:
                 with self._faults:
-                    if self._engine is not None:
-                        self._engine.note_presence()
+                    if self._session is not None:
+                        self._session.note_presence()
                 self._closed = True
                 done = self.save(LONGEST_CLOSE)
                 if not done:
                     self._writer.wake()
-                elif self._engine is not None:
-                    self._engine.state.close()
+                elif self._session is not None:
+                    self._session.file.close()
         return done
 
     def __enter__(self) -> Device:

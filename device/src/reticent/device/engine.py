@@ -1,452 +1,274 @@
-"""What a device does on its state file: record, answer, send, pause, forget. It may raise; `Device` catches."""
+"""
+What happens to a device, as functions (state, moment) -> state: open, record, answer, choose, pause, forget.
+
+Nothing here has a clock, a file, a lock or a thread: what an event depends on beside the state is its `Moment`. Whoever
+calls it saves the new state before anything leaves the device. spec/transitions.md has the rules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cached_property
-from math import floor, inf
+from collections.abc import Mapping
+from math import inf
 from typing import TYPE_CHECKING, Literal
 
-from reticent.device import consent, ledger, outbox, plans, totals
-from reticent.device.backlog import Backlog
-from reticent.device.clamp import Value, taken
-from reticent.device.consent import LONGEST_SEND, records
-from reticent.device.faults import Faults
-from reticent.device.plans import HeldPlans
-from reticent.device.quarantine import Identity, write_limits
-from reticent.device.receipt import Receipt, Status, read_receipt
-from reticent.device.schema import DeviceRow, device_row
-from reticent.device.statefile import StateFile
-from reticent.device.totals import Call, Place, TotalChange, change_by, merge_changes
-from reticent.times import round_at, start_of
+from reticent.device import consent, ledger, outbox, plans, rounds, totals
+from reticent.device.state import ASKED, SILENT, Pause, RunFacts, records
+from reticent.frozen import frozen, replace
 
 if TYPE_CHECKING:
-    import sqlite3
-
-    from reticent.device.consent import Consent, StoredConsent
     from reticent.device.process import Settings
-    from reticent.device.rounds import RoundsToAnswer
-    from reticent.device.transport import Transport
+    from reticent.device.state import Consent, DeviceState
+    from reticent.device.totals import TotalChanges
     from reticent.plan import Plan
     from reticent.reports import Report
 
+MOST_SPELLS = (
+    400  # spans of neighbouring rounds in which the program ran; a collector takes none that is older
+)
 
-class Engine:
-    """A device that may raise."""
 
-    def __init__(self, settings: Settings, faults: Faults) -> None:
-        plan, segment = settings.plan, settings.segment
-        self.plans = HeldPlans(settings)
-        self._segment = segment
-        self._path = settings.state
-        self._clock = settings.clock
-        self._faults = faults
-        self._pending: Backlog[Place, TotalChange] = Backlog(merge_changes)
-        self.round_seconds = plan.round_seconds if plan else 0
-        self.silenced_by: tuple[str, ...] = settings.policy.silenced_by() if plan else ()
-        self._on_since: int | None = None  # the round since which this program is known to run
-        self._default = settings.default_consent
-        self.consent: Consent = "unset"  # what is in force, as this process last saw it
-        self._choice: str | None = None  # what the person chose, and whether they paused it, for
-        self._paused = False  # a new file where this one is lost
-        self.state = StateFile(
-            settings.state, self._identity if plan else None, self._after_opening, self._after_fork
-        )
-        known = {declared.name: declared.values for declared in plan.segments} if plan else {}
-        for name, tag in segment.items() if plan else ():
-            if name not in known:
-                faults.add("unknown-segment", name=str(name))
-            elif tag not in (*known[name], "other"):
-                faults.add("unknown-tag", name=name)
+@frozen("new_secret")
+class Moment:
+    """What an event depends on beside the state."""
 
-    @cached_property
-    def _rounds(self) -> RoundsToAnswer:
-        """Loaded when a round is to be answered: the host waits for the device's start."""
-        from reticent.device.rounds import RoundsToAnswer
+    settings: Settings  #: What the host said; its clock is not read
+    now: float  #: Unix seconds
+    new_secret: bytes  #: From the operating system, in case that one is needed
 
-        return RoundsToAnswer(self.plans, self._segment, self._clock, self._faults)
 
-    def _identity(self) -> Identity:
-        name = self.plans.plan.name if self.plans.plan else ""
-        now = floor(self._clock())
-        return Identity(name, self.round_seconds, self.current_round, now, self._choice, self._paused)
+def opened(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]) -> DeviceState:
+    """A program begins with this state: it was opened, or replaces another one."""
+    state = replace(state, run=RunFacts(silenced_by=silenced_by))
+    state = state.noting("report-damaged", sum(not kept.is_intact(state.plan) for kept in state.waiting))
+    policy = moment.settings.policy
+    if moment.settings.plan is not None:
+        state = _with_rules(state, moment, silenced_by)
+        lifetime = inf if policy.max_lifetime is None else policy.max_lifetime
+        year = inf if policy.max_year is None else policy.max_year
+        state = ledger.raise_limits(state, lifetime, year, sampled=False)
+    return note_presence(_taken_up(_in_force(state, moment), moment), moment)
 
-    @property
-    def current_round(self) -> int:
-        """The round under way."""
-        return round_at(self._clock(), self.round_seconds)
 
-    # Values
+def begun(state: DeviceState, moment: Moment) -> DeviceState:
+    """The first step of every event: the consent that is kept now is in force."""
+    before = state.run.consent
+    state = _in_force(state, moment)
+    if state.run.consent != before:
+        state = _taken_up(state.with_run(on_since=None), moment)
+    return state
 
-    def record(self, name: str, amount: object, round_number: int | None, call: Call) -> None:
-        """Add to a total, set or raise it, in memory: the host may be in a signal handler, and must not wait."""
-        number = self.current_round
-        if round_number is not None:
-            if not self._has_begun(round_number, number):
-                return
-            number = round_number
-        question = None
-        if isinstance(name, str):
-            for first, questions in self.plans.timeline:
-                question = questions.get(name)
-                if first <= number:
-                    break
-        if question is None:
-            newest = self.plans.newest
-            if newest is None or not isinstance(name, str) or name not in newest.recorded:
-                self._faults.add("unknown-metric", name=name)
-            return
-        top, metric = question
-        value: Value | None
-        if type(amount) is int and 0 <= amount <= top:
-            value = amount
-        else:
-            value, fault = taken(metric, amount)
-            if fault:
-                self._faults.add(fault)
-            if value is None:
-                return
-        most = metric.max_value if top < 0 else top
-        self._pending.put((number, name), change_by(call, metric, value, most))
 
-    def _has_begun(self, number: object, current: int) -> bool:
-        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**53:
-            self._faults.add("bad-round")
-            return False
-        self._faults.add("future-round", number > current)
-        return number <= current
+def _in_force(state: DeviceState, moment: Moment) -> DeviceState:
+    """Bring what holds now into force."""
+    now_holds = consent.choice_of(state, moment.settings.default_consent)
+    state = consent.bring_into_force(state, now_holds, moment.now, moment.new_secret)
+    return state.with_run(consent=now_holds)
 
-    @property
-    def records_values(self) -> bool:
-        """Whether values are recorded and rounds answered, as this process last saw it."""
-        return records(self.consent) and self.plans.answers and not self.silenced_by
 
-    @property
-    def has_pending(self) -> bool:
-        """Whether values wait in memory."""
-        return bool(self._pending)
+def _taken_up(state: DeviceState, moment: Moment) -> DeviceState:
+    """Hold the plan, if there is consent to what it asks; under a rule nothing is begun."""
+    plan = moment.settings.plan
+    begins = not state.run.silenced_by or state.plans
+    if plan is None or not records(state.run.consent) or not begins:
+        return state
+    state, asks_more = plans.consider(state, moment, plan)
+    if asks_more:
+        state = _in_force(consent.enter(state, "unset", moment.now, None), moment)
+    return state
 
-    def write_pending(self, patience: float) -> None:
-        """Bring what waits in memory into the file, what went wrong too."""
-        if self._pending or self._faults:
-            with self._writing(patience, durable=False, is_call=False):
-                pass
 
-    def values(self, round_number: int) -> dict[str, Value]:
-        """The totals of a round that is not answered yet, for `reticent.testing`."""
-        with self.state.view() as connection:
-            return totals.read(connection, round_number)
+# Presence: when the program ran, never what it measured
 
-    # Answers
 
-    def report(self, round_number: int | None) -> Report | None:
-        """The report of a round, made now unless it exists; None where there is none."""
-        current = self.current_round
-        number = current - 1 if round_number is None else round_number
-        if not self._has_begun(number, current):
-            return None
-        with self._writing() as connection:
-            me = device_row(connection)
-            if self.consent != "granted" or plans.is_paused(connection):
-                return None
-            is_absent = me.enrolled_from is None or number < me.enrolled_from
-            if not outbox.answered(connection, number, number):
-                if is_absent and round_number is None:
-                    return None
-                if not is_absent and not self._rounds.is_due(connection, me, number, self._clock()):
-                    return None
-            return self._rounds.answer(connection, me, number, told=True)
+def presence_to_note(state: DeviceState, moment: Moment) -> tuple[int, int] | None:
+    """The rounds in which this program has run since the last event, unless they are known."""
+    if moment.settings.plan is None or not records(state.run.consent) or not state.plans:
+        return None
+    current = state.at(moment.now)
+    first = current if state.run.on_since is None else min(state.run.on_since, current)
+    is_known = state.was_present(first, current) and state.run.on_since == current
+    return None if is_known else (first, current)
 
-    def answer_due(self) -> None:
-        """
-        Answer every finished round that is still open at the collector, with or without values.
 
-        A device answers each round from the first full one after it was enrolled: whether a program was used
-        must not show in whether it answers.
-        """
-        now = self._clock()
-        with self.state.view() as connection:  # a look first: usually there is nothing to write
-            me = device_row(connection)
-            expired = "SELECT EXISTS (SELECT 1 FROM reports WHERE state = 'waiting' AND closes <= ?)"
-            [(is_stale,)] = connection.execute(expired, (now,))
-            [(oldest,)] = connection.execute("SELECT min(round) FROM totals")
-            is_left = oldest is not None and oldest <= self._rounds.last_closed(connection, me, now)
-            is_known = not self._presence_to_note(connection)
-            if is_known and not (is_stale or is_left or self._rounds.due(connection, me, now)):
-                return
-        with self._writing() as connection:
-            me, now = device_row(connection), self._clock()
-            for number in self._rounds.due(connection, me, now):
-                self._rounds.answer(connection, me, number, told=False)
-            # Too late: reports that no collector takes any more, and values that will not be answered.
-            expire = "UPDATE reports SET state = 'expired' WHERE state = 'waiting' AND closes <= ?"
-            connection.execute(expire, (now,))
-            totals.erase(connection, -1, self._rounds.last_closed(connection, me, now))
+def note_presence(state: DeviceState, moment: Moment) -> DeviceState:
+    """
+    The program runs now. Every call does this, and a recorded value never does.
 
-    def next_due(self) -> float:
-        """When the current round ends or a report is to be sent, whichever is first; unix seconds."""
-        with self.state.view() as connection:
-            send_at = outbox.next_time(connection)
-        end_of_round = start_of(self.current_round + 1, self.round_seconds)
-        return end_of_round if send_at is None else min(end_of_round, send_at)
+    So presence depends on when the program ran, never on what it measured; windows are held here and nowhere else.
+    """
+    span = presence_to_note(state, moment)
+    if span is None:
+        return state
+    first, last = span
+    near = {begin: end for begin, end in state.presence.items() if begin <= last + 1 and end >= first - 1}
+    apart = {begin: end for begin, end in state.presence.items() if begin not in near}
+    spells = {**apart, min([first, *near]): max([last, *near.values()])}
+    latest = dict(sorted(spells.items())[-MOST_SPELLS:])
+    state = replace(state, presence=latest).with_run(on_since=last)
+    plan = moment.settings.plan
+    if state.is_paused():
+        return state
+    if not state.run.answers or plan is None or plan.has_expired(moment.now):
+        return _marked_silent(state, first, last)
+    return rounds.hold_windows(state, moment) if state.has_sampled else state
 
-    def send_due(self, transport: Transport, deadline: float, *, early: bool) -> int:
-        """Send what is due until `deadline`; see `outbox`. Returns how many were accepted."""
-        return outbox.send_due(self.state, transport, deadline, self._clock, self._faults, early=early)
 
-    def _after_opening(self, connection: sqlite3.Connection, notes: list[str]) -> None:
-        """The state file was opened, for the first time or because another is in its place."""
-        me = device_row(connection)
-        self.round_seconds = me.round_seconds
-        for note in notes:
-            self._faults.add(note)
-        waiting = outbox.waiting(connection, me.plan)
-        self._faults.add("report-damaged", sum(not kept.intact for kept in waiting))
-        policy = self.plans.policy
-        if self.plans.plan is not None:
-            self._keep_rules(connection, self.silenced_by)
-            lifetime = inf if policy.max_lifetime is None else policy.max_lifetime
-            year = inf if policy.max_year is None else policy.max_year
-            ledger.raise_limits(connection, lifetime, year, sampled=False)
-        self._on_since = None
-        self.consent = self._bring_into_force(connection)
-        self._take_up(connection)
-        self._note_presence(connection)
+def _marked_silent(state: DeviceState, first: int, last: int) -> DeviceState:
+    """No values were recorded in these rounds, so they have no answer."""
+    pauses = dict(state.pauses)
+    joined = [
+        key
+        for key, pause in pauses.items()
+        if pause.reason == SILENT
+        and pause.from_round <= first
+        and pause.through_round is not None
+        and pause.through_round >= first - 1
+    ]
+    for key in joined:
+        pauses[key] = replace(pauses[key], through_round=max(pauses[key].through_round or 0, last))
+    if not joined:
+        pauses[first, SILENT] = Pause(first, SILENT, last)
+    return replace(state, pauses=pauses)
 
-    def _presence_to_note(self, connection: sqlite3.Connection) -> tuple[int, int] | None:
-        """The rounds in which this program has run since the last call, unless the file knows of them."""
-        if self.plans.plan is None or not records(self.consent) or plans.latest(connection) is None:
-            return None
-        current = self.current_round
-        first = current if self._on_since is None else min(self._on_since, current)
-        is_known = plans.was_present(connection, first, current) and self._on_since == current
-        return None if is_known else (first, current)
 
-    def _note_presence(self, connection: sqlite3.Connection) -> None:
-        """
-        The program runs now. Every call does this, and a recorded value never does.
+# Values
 
-        So presence depends on when the program ran, never on what it measured; windows are held here and nowhere else.
-        """
-        rounds = self._presence_to_note(connection)
-        if rounds is None:
-            return
-        self._on_since = rounds[1]
-        plans.note_presence(connection, *rounds)
-        plan = self.plans.newest
-        is_active = self.plans.answers and plan is not None and not plan.has_expired(self._clock())
-        if plans.is_paused(connection):
-            return
-        if not is_active:
-            plans.mark_silent(connection, *rounds)
-        elif plans.has_sampled(connection):
-            self._rounds.hold_windows(connection)
 
-    def _take_up(self, connection: sqlite3.Connection) -> None:
-        """Hold the plan, if there is consent to what it asks; under a rule nothing is begun."""
-        begins = not self.silenced_by or plans.latest(connection) is not None
-        self.plans.refresh(connection, considers=records(self.consent) and begins)
-        if self.plans.plan is not None:
-            write_limits(self._path, ledger.limits(connection))
-        if self.plans.asks_more:
-            consent.enter(connection, "unset", self._clock(), None)
-            self.consent = self._bring_into_force(connection)
+def recorded(
+    state: DeviceState, moment: Moment, changes: TotalChanges, notes: Mapping[str, int]
+) -> DeviceState:
+    """With values that waited in memory, and what went wrong meanwhile."""
+    if state.has_sampled:
+        changes = rounds.wanted(state, moment, changes)
+    if changes:
+        state = totals.write(state, changes)
+    for kind, count in notes.items():
+        state = state.noting(kind, count)
+    return state
 
-    # The person's choice
 
-    def note_presence(self) -> None:
-        """The program ends: it ran until now."""
-        with self.state.view() as connection:
-            rounds = self._presence_to_note(connection)
-        if rounds is not None:
-            with self._writing(0.25, durable=False):
-                pass
+# Answers
 
-    def set_consent(self, choice: Consent) -> bool:
-        """Enter the person's choice; False where a report that is being sent is not through in time."""
-        plan = self.plans.newest
-        if records(choice) and plan is None:
-            return False  # there is nothing to agree to
-        with self._writing() as connection:
-            consent.enter(connection, choice, self._clock(), plan)
-            before = self.consent
-            self._adopt_consent(connection)
-            if self.consent == before:
-                self._take_up(connection)
-            self._note_presence(connection)
-        return choice == "granted" or self._wait_until_silent()
 
-    def _wait_until_silent(self) -> bool:
-        """Whether nothing leaves any more: later senders see the commit, earlier ones are waited for."""
-        return consent.wait_for_senders(self.state.path, LONGEST_SEND + 2.0)
+def reported(
+    state: DeviceState, moment: Moment, round_number: int | None
+) -> tuple[DeviceState, Report | None]:
+    """With the report of a round handed out, made now unless it exists; None where there is none."""
+    number = state.at(moment.now) - 1 if round_number is None else round_number
+    if state.run.consent != "granted" or state.is_paused():
+        return state, None
+    is_absent = state.enrolled_from is None or number < state.enrolled_from
+    if number not in state.reports:
+        if is_absent and round_number is None:
+            return state, None
+        if not is_absent and not rounds.is_due(state, moment, number):
+            return state, None
+    return rounds.answered(state, moment, number, told=True)
 
-    def refresh_consent(self) -> Consent:
-        """What is in force now: another process may have entered a choice."""
-        if self.stored_consent() != self.consent:
-            with self._writing():
-                pass
-        return self.consent
 
-    def stored_consent(self) -> Consent:
-        """What the file and the program say now; nothing is adopted or written."""
-        with self.state.view() as connection:
-            return self._consent_by(consent.read(connection))
+def has_due(state: DeviceState, moment: Moment) -> bool:
+    """Whether `answered_due` would change anything."""
+    last = rounds.last_closed(state, moment)
+    return (
+        presence_to_note(state, moment) is not None
+        or any(kept.closes <= moment.now for kept in state.waiting)
+        or any(number <= last for number, _ in state.totals)
+        or bool(rounds.due(state, moment))
+    )
 
-    def _consent_by(self, chosen: StoredConsent) -> Consent:
-        return chosen.choice or self._default or chosen.in_force or "unset"
 
-    def _bring_into_force(self, connection: sqlite3.Connection) -> Consent:
-        """Read what holds now, and bring it into force."""
-        chosen = consent.read(connection)
-        self._choice, self._paused = chosen.choice, plans.is_paused(connection, plans.ASKED)
-        consent.bring_into_force(connection, self._consent_by(chosen), self.current_round)
-        return self._consent_by(chosen)
+def answered_due(state: DeviceState, moment: Moment) -> DeviceState:
+    """
+    With every finished round answered that is still open at the collector, with or without values.
 
-    def _adopt_consent(self, connection: sqlite3.Connection) -> None:
-        """Adopt the consent that the file has now."""
-        before, self.consent = self.consent, self._bring_into_force(connection)
-        if self.consent != before:
-            self._on_since = None
-            self._pending = Backlog(merge_changes)  # what waits was recorded under another consent
-            self._take_up(connection)
+    A device answers each round from the first full one after it was enrolled: whether a program was used
+    must not show in whether it answers.
+    """
+    for number in rounds.due(state, moment):
+        state, _ = rounds.answered(state, moment, number, told=False)
+    # Too late: reports that no collector takes any more, and values that will not be answered.
+    state = outbox.expire(state, moment.now)
+    return totals.erase(state, -1, rounds.last_closed(state, moment))
 
-    def pause(self) -> bool:
-        """Record and send nothing; the round under way will not be answered, and its values go."""
-        with self._writing() as connection:
-            plans.pause(connection, self.current_round, plans.ASKED)
-            totals.erase(connection, self.current_round, self.current_round)
-        self._paused = True
-        return self._wait_until_silent()
 
-    def resume(self) -> bool:
-        """Go on, from the next round."""
-        with self._writing() as connection:
-            plans.resume(connection, self.current_round, plans.ASKED)
-        self._paused = False
-        return True
+def next_report(
+    state: DeviceState, moment: Moment
+) -> tuple[Plan, Report, Literal["waiting", "under way"]] | None:
+    """The oldest waiting report, or that of the current round as it stands."""
+    waiting = next((kept for kept in state.waiting if kept.is_intact(state.plan)), None)
+    report = waiting.report(state.plan) if waiting else rounds.next_report(state, moment)
+    plan = plans.plan_for(state, moment, report.round) if report else None
+    if report is None or plan is None:
+        return None
+    return plan, report, "waiting" if waiting else "under way"
 
-    def keep_rules(self, silenced_by: tuple[str, ...]) -> None:
-        """Enter the rules that silence the device: a round that overlaps one is never answered."""
-        if silenced_by != self.silenced_by:
-            with self._writing() as connection:
-                self._keep_rules(connection, silenced_by)
-                self.silenced_by = silenced_by
-                self._take_up(connection)
 
-    def _keep_rules(self, connection: sqlite3.Connection, silenced_by: tuple[str, ...]) -> None:
-        current = self.current_round
-        for rule in plans.silenced_by(connection):
-            if rule not in silenced_by:  # rounds that began under it, in an earlier run too, stay unanswered
-                plans.resume(connection, current, rule)
-        for rule in silenced_by:
-            plans.pause(connection, current, rule)
-            totals.erase(connection, current, current)
+def next_answer(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]) -> int | None:
+    """When the next answer is given if nothing changes, unix seconds; None: not within three years."""
+    plan = newest_plan(state, moment)
+    is_silent = silenced_by or state.is_paused() or not state.run.answers or not records(state.run.consent)
+    if plan is None or is_silent or plan.has_expired(moment.now):
+        return None
+    return rounds.next_answer(state, moment)
 
-    def forget(self) -> bool:
-        """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
-        with self._writing() as connection:
-            current = self.current_round
-            connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current,))
-            ledger.begin_epoch(connection, current, "forgotten")
-            connection.execute("DELETE FROM totals")
-            connection.execute("DELETE FROM presence")
-            self._on_since = None
-            consent.drop_waiting(connection)
-            self._take_up(connection)
-            self._note_presence(connection)
-        return self._wait_until_silent()
 
-    # Accounts
+def newest_plan(state: DeviceState, moment: Moment) -> Plan | None:
+    """The plan that the program came with, or the newest that is held."""
+    return moment.settings.plan or plans.plan_of(state.newest, None)
 
-    def receipt(self) -> Receipt:
-        """Every report, and a bound on what they reveal."""
-        with self.state.view() as connection:
-            return read_receipt(connection)
 
-    def next_report(self) -> tuple[Plan, Report, Literal["waiting", "under way"]] | None:
-        """The oldest waiting report, or that of the current round as it stands."""
-        with self.state.view() as connection:
-            me = device_row(connection)
-            waiting = [kept.report for kept in outbox.waiting(connection, me.plan) if kept.intact]
-            report = waiting[0] if waiting else self._rounds.next_report(connection, me, self._clock())
-            plan = self.plans.plan_for(connection, report.round) if report else None
-            if report is None or plan is None:
-                return None
-            return plan, report, "waiting" if waiting else "under way"
+# The person's choice
 
-    def status(self, silenced_by: tuple[str, ...], sends: bool | None) -> Status:
-        """How things stand."""
-        with self.state.view() as connection:
-            me, newest = device_row(connection), plans.latest(connection)
-            states, attempts = outbox.count_by_state(connection), outbox.attempts(connection)
-            last_outcome = next(iter(attempts), "")
-            plan = self.plans.newest
-            has_expired = plan is not None and plan.has_expired(self._clock())
-            chosen, enrolled = consent.read(connection), me.enrolled_from
-            return Status(
-                plan=me.plan,
-                version=newest.version if newest else None,
-                consent=self._consent_by(chosen),
-                chosen_at=chosen.chosen_at,
-                paused=plans.is_paused(connection, plans.ASKED),
-                silenced_by=tuple(dict.fromkeys([*silenced_by, *plans.silenced_by(connection)])),
-                refused=self.plans.refused,
-                answers=self.plans.answers,
-                epoch=me.epoch,
-                current_round=self.current_round,
-                answers_from=enrolled if enrolled is None else max(enrolled, me.silent_through + 1),
-                notes=self._faults.all(connection),
-                waiting=states.get("waiting", 0),
-                accepted=states.get("accepted", 0),
-                rejected=states.get("rejected", 0),
-                expired=states.get("expired", 0),
-                plan_expired=str(plan.expires) if plan and has_expired else "",
-                sends=sends,
-                attempts={outcome: count for outcome, (count, _) in attempts.items()},
-                last_attempt=attempts[last_outcome][1] if last_outcome else None,
-                last_outcome=last_outcome,
-                next_try=outbox.next_time(connection),
-                next_answer=self._next_answer(connection, me, silenced_by),
-            )
 
-    def _next_answer(
-        self, connection: sqlite3.Connection, me: DeviceRow, silenced_by: tuple[str, ...]
-    ) -> int | None:
-        plan = self.plans.newest
-        is_silent = silenced_by or plans.is_paused(connection) or not self.plans.answers
-        if plan is None or is_silent or not records(self.consent) or plan.has_expired(self._clock()):
-            return None
-        return self._rounds.next_answer(connection, me, self._clock())
+def chosen(state: DeviceState, moment: Moment, choice: Consent) -> DeviceState:
+    """With the person's choice, in force."""
+    before = state.run.consent
+    state = begun(consent.enter(state, choice, moment.now, newest_plan(state, moment)), moment)
+    if state.run.consent == before:
+        state = _taken_up(state, moment)
+    return note_presence(state, moment)
 
-    def _after_fork(self) -> None:
-        """Pending values are the parent's to write."""
-        self._pending = Backlog(merge_changes)
 
-    @contextmanager
-    def _writing(
-        self, patience: float = 2.0, *, durable: bool = True, is_call: bool = True
-    ) -> Iterator[sqlite3.Connection]:
-        """
-        A transaction that also writes pending values and faults; if durable, what it deletes leaves the log too.
+def paused(state: DeviceState, moment: Moment, reason: str = ASKED) -> DeviceState:
+    """Paused from the round under way on, unless this pause lasts already; the values of that round go."""
+    current = state.at(moment.now)
+    if not state.is_paused(reason):
+        pause = Pause(current, reason, None)
+        state = replace(state, pauses={**state.pauses, (current, reason): pause})
+    return totals.erase(state, current, current)
 
-        `is_call`: not only values are written, so the program is present.
-        """
-        with self.state.transaction(
-            durable=durable, patience=patience, committed=self._drop_written
-        ) as connection:
-            self._adopt_consent(connection)
-            if is_call:
-                self._note_presence(connection)
-            changes = self._pending.take()
-            if plans.has_sampled(connection):
-                changes = self._rounds.wanted(connection, changes)
-            late = totals.write(connection, changes)
-            self._faults.write(connection, late)
-            yield connection
-        if durable:
-            self.state.wipe_log()
 
-    def _drop_written(self) -> None:
-        self._pending.drop_taken()
-        self._faults.drop_written()
+def resumed(state: DeviceState, moment: Moment, reason: str = ASKED) -> DeviceState:
+    """A pause has ended; the first round answered is the next one, unless there is another reason to pause."""
+    if not state.is_paused(reason):
+        return state
+    pauses = dict(state.pauses)
+    for key, pause in pauses.items():
+        if pause.reason == reason and pause.through_round is None:
+            pauses[key] = replace(pause, through_round=max(pause.from_round, state.at(moment.now)))
+    return replace(state, pauses=pauses)
+
+
+def ruled(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]) -> DeviceState:
+    """With the rules entered that silence the device: a round that overlaps one is never answered."""
+    state = _with_rules(state, moment, silenced_by).with_run(silenced_by=silenced_by)
+    return _taken_up(state, moment)
+
+
+def _with_rules(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]) -> DeviceState:
+    for rule in state.silenced_by:
+        if rule not in silenced_by:  # rounds that began under it, in an earlier run too, stay unanswered
+            state = resumed(state, moment, rule)
+    for rule in silenced_by:
+        state = paused(state, moment, rule)
+    return state
+
+
+def forgotten(state: DeviceState, moment: Moment) -> DeviceState:
+    """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
+    current = state.at(moment.now)
+    state = ledger.begin_epoch(state, moment.new_secret, current, "forgotten")
+    state = replace(
+        state, silent_through=max(state.silent_through, current), totals={}, presence={}
+    ).with_run(on_since=None)
+    return note_presence(_taken_up(outbox.drop_waiting(state), moment), moment)

@@ -18,15 +18,11 @@ What went wrong, counted by kind. It stays on the device, and no note holds a va
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from operator import add
-from typing import TYPE_CHECKING
 
 from reticent.device.backlog import Backlog, StateBusyError
-from reticent.device.schema import NewerStateError
-from reticent.errors import StateError
-
-if TYPE_CHECKING:
-    import sqlite3
+from reticent.errors import NewerStateError, StateError
 
 _PROBLEMS = {
     "state-busy": "the state file is locked by another process",
@@ -71,20 +67,17 @@ class Faults:
         if count:
             self._counts.put(kind, count)
 
-    def write(self, connection: sqlite3.Connection, late: int) -> None:
-        """Add all to the file, with the number of late values; call `drop_written` after the commit."""
-        counts = self._counts.take()
-        for kind, count in [*counts.items(), *([("late-value", late)] if late else [])]:
-            connection.execute("INSERT OR IGNORE INTO notes VALUES (?, 0)", (kind,))
-            connection.execute("UPDATE notes SET count = count + ? WHERE kind = ?", (count, kind))
+    def take(self) -> dict[str, int]:
+        """All, to be written; call `drop_written` after the commit."""
+        return self._counts.take()
 
     def drop_written(self) -> None:
         """They are in the file; do not write them again."""
         self._counts.drop_taken()
 
-    def all(self, connection: sqlite3.Connection | None) -> dict[str, int]:
-        """Everything ever noted."""
-        counts = dict(connection.execute("SELECT kind, count FROM notes").fetchall()) if connection else {}
+    def all(self, written: Mapping[str, int]) -> dict[str, int]:
+        """Everything ever noted, with what is in the file."""
+        counts = dict(written)
         for kind, count in self._counts.all().items():
             counts[kind] = counts.get(kind, 0) + count
         return dict(sorted(counts.items()))

@@ -18,21 +18,21 @@ a value: a recorded value holds none.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from math import inf
 from typing import TYPE_CHECKING
 
 from reticent.device.policy import YEAR
-from reticent.device.prf import SECRET_BYTES, SecretDraws, checksum
-from reticent.device.schema import device_row
-from reticent.frozen import frozen
+from reticent.device.prf import SecretDraws
+from reticent.device.state import Epoch, HeldAnswers, LossLimits
+from reticent.frozen import frozen, replace
 
 if TYPE_CHECKING:
-    import sqlite3
-
+    from reticent.device.state import DeviceState, HeldWindow
     from reticent.plan import Metric, Plan, Window
+
+    Key = tuple[str, bytes, int]
 
 
 @frozen()
@@ -48,138 +48,120 @@ class Entry:
     lost: bool  #: The entry is a lost state file: all it held, over all metrics and epochs, is counted
 
 
-@frozen()
-class Epoch:
-    """A span of time with one secret."""
+def entries(state: DeviceState) -> list[Entry]:
+    """Everything that was ever answered."""
+    ordered = sorted(state.ledger.values(), key=lambda held: (held.epoch, held.metric, held.digest))
+    return [
+        Entry(
+            held.metric,
+            held.digest,
+            held.epoch,
+            len(json.loads(held.classes)),
+            held.loss,
+            max(held.loss, held.lifetime),
+            bool(held.lost),
+        )
+        for held in ordered
+    ]
 
-    number: int
-    began_in: int  #: The round that was under way
-    reason: str
 
-
-def hold(connection: sqlite3.Connection, plan: Plan, epoch: int) -> None:
+def hold(state: DeviceState, plan: Plan) -> DeviceState:
     """Enter the remembered answers that a plan may ask for from now on."""
-    for key, lifetime in _lifetimes(_remembered(connection, plan), epoch).items():
-        connection.execute("INSERT OR IGNORE INTO ledger VALUES (?, ?, ?, '[]', 0.0, ?, 0)", (*key, lifetime))
-    seal(connection)
+    lifetimes = _lifetimes(_remembered(state, plan), state.epoch)
+    new = {key: HeldAnswers(*key, "[]", 0.0, loss, lost=0) for key, loss in lifetimes.items()}
+    return replace(state, ledger={**new, **state.ledger})
 
 
-def holds(connection: sqlite3.Connection, plan: Plan, epoch: int | None = None) -> bool:
-    """Whether every metric of a plan that this device remembers answers of is entered, for an epoch or for any."""
-    rows = connection.execute("SELECT metric, digest FROM ledger WHERE epoch = coalesce(?, epoch)", (epoch,))
-    return {(name, bytes(digest)) for name, digest in rows} >= {
-        (metric.name, metric.digest) for metric in _remembered(connection, plan)
-    }
+def holds(state: DeviceState, plan: Plan) -> bool:
+    """Whether every metric of a plan that this device remembers answers of is entered, for this epoch."""
+    return state.ledger.keys() >= set(_keys(_remembered(state, plan), state.epoch))
 
 
-def count_lost(connection: sqlite3.Connection, epoch: int, limits: LossLimits, now: int) -> None:
+def asks_anew(state: DeviceState, plan: Plan) -> bool:
+    """Whether a plan asks for remembered answers that no version held has asked for, in no epoch so far."""
+    known = {(metric, digest) for metric, digest, _ in state.ledger}
+    return not known >= {(metric.name, metric.digest) for metric in _remembered(state, plan)}
+
+
+def count_lost(state: DeviceState, limits: LossLimits, now: int) -> DeviceState:
     """
     Enter a lost file: its losses are unknown, so the largest limits that were ever in force are counted.
 
     Where answers were sampled there is no bound: windows of earlier years are not known any more.
     """
     loss = inf if limits.sampled else limits.max_lifetime
-    connection.execute(
-        "INSERT INTO ledger VALUES ('', x'', ?, '[]', ?, ?, 1)", (epoch, loss, limits.max_lifetime)
-    )
-    connection.execute("UPDATE limits SET lost_year = ?, lost_at = ?", (limits.max_year, now))
-    seal(connection)
+    lost = HeldAnswers("", b"", state.epoch - 1, "[]", loss, limits.max_lifetime, lost=1)
+    ledger = {**state.ledger, ("", b"", lost.epoch): lost}
+    return replace(state, ledger=ledger, lost_year=limits.max_year, lost_at=now, limits=limits)
 
 
-@frozen()
-class LossLimits:
-    """The largest limits that were ever in force for a file, and whether its answers were ever sampled."""
-
-    max_lifetime: float
-    max_year: float
-    sampled: bool
-
-
-def limits(connection: sqlite3.Connection) -> LossLimits:
-    """What a file can have told at most, should it be lost."""
-    lifetime, year, sampled = connection.execute(
-        "SELECT max_lifetime, max_year, sampled FROM limits"
-    ).fetchone()
-    return LossLimits(lifetime, year, bool(sampled))
-
-
-def raise_limits(
-    connection: sqlite3.Connection, max_lifetime: float, max_year: float, *, sampled: bool
-) -> bool:
-    """Enter limits that are in force now; returns whether one is larger than ever."""
-    before = limits(connection)
+def raise_limits(state: DeviceState, max_lifetime: float, max_year: float, *, sampled: bool) -> DeviceState:
+    """Enter limits that are in force now, where one is larger than ever."""
+    before = state.limits
     after = LossLimits(
-        max(before.max_lifetime, max_lifetime),
-        max(before.max_year, max_year),
+        max(before.max_lifetime, float(max_lifetime)),
+        max(before.max_year, float(max_year)),
         sampled or before.sampled,
     )
-    if after != before:
-        connection.execute(
-            "UPDATE limits SET max_lifetime = ?, max_year = ?, sampled = ?",
-            (float(after.max_lifetime), float(after.max_year), after.sampled),
-        )
-    return after != before
+    return state if after == before else replace(state, limits=after)
 
 
-def visit(connection: sqlite3.Connection, plan: Plan, epoch: int, visited: Mapping[str, int]) -> None:
+def visit(state: DeviceState, plan: Plan, visited: Mapping[str, int]) -> DeviceState:
     """Enter the remembered answers that a report used."""
     from reticent.privacy import loss_by_width
 
-    rows = connection.execute("SELECT metric, digest, classes FROM ledger WHERE epoch = ?", (epoch,))
-    known = {(metric, bytes(digest)): set(json.loads(classes)) for metric, digest, classes in rows}
+    ledger = dict(state.ledger)
     for name, memo_class in visited.items():
         metric = plan.by_name[name]
-        before = known[name, metric.digest]
-        after = before | {memo_class}
-        if after != before:
+        key = _key(metric, state.epoch)
+        before = set(json.loads(ledger[key].classes))
+        if memo_class not in before:
+            after = sorted(before | {memo_class})
             loss = loss_by_width(metric.mechanism, len(after))
-            connection.execute(
-                "UPDATE ledger SET classes = ?, loss = ? WHERE metric = ? AND digest = ? AND epoch = ?",
-                (json.dumps(sorted(after)), loss, metric.name, metric.digest, epoch),
-            )
+            ledger[key] = replace(ledger[key], classes=json.dumps(after), loss=loss)
+    return replace(state, ledger=ledger)
 
 
-def lifetime(connection: sqlite3.Connection, plan: Plan | None = None, epoch: int = 0) -> float:
+def lifetime(state: DeviceState, plan: Plan) -> float:
     """
-    The loss for life of all remembered answers held, and of a lost file; with a plan, as if held too.
+    The loss for life of all remembered answers held, and of a lost file, with those of a plan as if held too.
 
     A plan that asks for some of its metrics counts as the set that costs most, or as what this device holds of its
     metrics, whichever is more: the set is a matter of the secret, never of values.
     """
     from reticent.privacy import compose
 
-    rows = connection.execute("SELECT metric, digest, epoch, lifetime FROM ledger")
-    held = {(metric, bytes(digest), number): loss for metric, digest, number, loss in rows}
+    held = {key: entry.lifetime for key, entry in state.ledger.items()}
     of_plan = 0.0
-    if plan is not None and not plan.answers.sampled:
+    if not plan.answers.sampled:
+        epoch = state.epoch
         known = {key: held.pop(key) for key in _keys(plan.metrics, epoch) if key in held}
         others = _lifetimes([metric for metric in plan.metrics if _key(metric, epoch) not in known], epoch)
-        asked = _keys(_remembered(connection, plan), epoch)
+        asked = _keys(_remembered(state, plan), epoch)
         mine = known | {key: loss for key, loss in others.items() if key in asked}
         dearest = sorted([*known.values(), *others.values()], reverse=True)[: plan.asked]
         of_plan = max(compose(dearest), compose(list(mine.values())))
     return compose([*held.values(), of_plan])
 
 
-def _remembered(connection: sqlite3.Connection, plan: Plan) -> Sequence[Metric]:
+def _remembered(state: DeviceState, plan: Plan) -> Sequence[Metric]:
     """The metrics of a plan that this device remembers answers of: those that its secret picks."""
     if plan.answers.sampled:
         return ()
     if not plan.is_divided:
         return plan.metrics
-    me = device_row(connection)
-    return list(compress(plan.metrics, SecretDraws(me.secret, me.plan, me.epoch).asked(plan)))
+    return list(compress(plan.metrics, SecretDraws(state.secret, state.plan, state.epoch).asked(plan)))
 
 
-def _key(metric: Metric, epoch: int) -> tuple[str, bytes, int]:
+def _key(metric: Metric, epoch: int) -> Key:
     return (metric.name, metric.digest, epoch)
 
 
-def _keys(metrics: Sequence[Metric], epoch: int) -> list[tuple[str, bytes, int]]:
+def _keys(metrics: Sequence[Metric], epoch: int) -> list[Key]:
     return [_key(metric, epoch) for metric in metrics]
 
 
-def _lifetimes(metrics: Sequence[Metric], epoch: int) -> dict[tuple[str, bytes, int], float]:
+def _lifetimes(metrics: Sequence[Metric], epoch: int) -> dict[Key, float]:
     """The loss for life of each metric."""
     if not metrics:
         return {}  # and nothing is loaded, as each time that a plan is opened whose answers are held
@@ -188,91 +170,41 @@ def _lifetimes(metrics: Sequence[Metric], epoch: int) -> dict[tuple[str, bytes, 
     return {_key(metric, epoch): lifetime_loss(metric.mechanism) for metric in metrics}
 
 
-def seal(connection: sqlite3.Connection) -> None:
-    """Keep the sum in the device's own row, under its checksum: it is what a quarantine reads."""
-    me, held = device_row(connection), lifetime(connection)
-    connection.execute(
-        "UPDATE device SET held = ?, checksum = ?",
-        (held, checksum(me.secret, me.plan, me.round_seconds, me.epoch, held)),
-    )
-
-
-def begin_epoch(connection: sqlite3.Connection, current_round: int, reason: str) -> None:
-    """Draw a new secret: no remembered answer survives."""
-    me, secret = device_row(connection), os.urandom(SECRET_BYTES)
-    epoch = me.epoch + 1
-    connection.execute(
-        "UPDATE device SET secret = ?, epoch = ?, checksum = ?",
-        (secret, epoch, checksum(secret, me.plan, me.round_seconds, epoch, me.held)),
-    )
-    connection.execute("INSERT INTO epochs VALUES (?, ?, ?)", (epoch, current_round, reason))
-
-
-def entries(connection: sqlite3.Connection) -> list[Entry]:
-    """Everything that was ever answered."""
-    rows = connection.execute(
-        "SELECT metric, digest, epoch, classes, loss, lifetime, lost FROM ledger"
-        " ORDER BY epoch, metric, digest"
-    )
-    return [
-        Entry(metric, bytes(digest), epoch, len(json.loads(classes)), loss, max(loss, lifetime), bool(lost))
-        for metric, digest, epoch, classes, loss, lifetime, lost in rows
-    ]
-
-
-def epochs(connection: sqlite3.Connection) -> list[Epoch]:
-    """Every epoch this file knows of."""
-    return [Epoch(*row) for row in connection.execute("SELECT * FROM epochs ORDER BY epoch")]
+def begin_epoch(state: DeviceState, secret: bytes, began_in: int, reason: str) -> DeviceState:
+    """With a new secret: no remembered answer survives."""
+    epoch = Epoch(state.epoch + 1, began_in, reason)
+    return replace(state, secret=secret, epoch=epoch.number, epochs={**state.epochs, epoch.number: epoch})
 
 
 # Windows
 
 
-@frozen()
-class HeldWindow:
-    """A window that a device may answer, or has answered."""
-
-    start: int  #: Unix seconds
-    end: int  #: Unix seconds; the next one begins then or later
-    loss: float  #: Bound on the loss of its report
-    round: int | None  #: The round that was answered; None: none was
-
-
-def windows(connection: sqlite3.Connection) -> list[HeldWindow]:
-    """Every window that was ever held, the oldest first."""
-    rows = connection.execute("SELECT start, ends, loss, round FROM windows ORDER BY start")
-    return [HeldWindow(*row) for row in rows]
-
-
-def free_from(held: Sequence[HeldWindow]) -> int:
-    """When the latest window held ends, unix seconds: none that begins earlier is held any more."""
-    return held[-1].end if held else 0
-
-
 def has_room(
-    connection: sqlite3.Connection, held: Sequence[HeldWindow], start: int, loss: float, most: float | None
+    state: DeviceState, held: Sequence[HeldWindow], start: int, loss: float, most: float | None
 ) -> bool:
-    """Whether a window and those that ended in the 365 days before its start, a lost file too, stay within a limit."""
+    """
+    Whether a window and those that ended in the 365 days before its start, a lost file too, stay within a limit.
+
+    Then the windows that touch any 365 days do, whenever these begin. Theorem `loss_of_a_year` of proofs/.
+    """
     from reticent.privacy import compose
 
     if most is None:
         return True
     before = [window.loss for window in held if window.end > start - YEAR]
-    [(year, at)] = connection.execute("SELECT lost_year, lost_at FROM limits")
-    if at is not None and at > start - YEAR:
-        before.append(year)
+    if state.lost_at is not None and state.lost_year is not None and state.lost_at > start - YEAR:
+        before.append(state.lost_year)
     return compose([*before, loss]) <= most
 
 
-def answer_in(connection: sqlite3.Connection, window: Window, round_number: int, loss: float) -> None:
+def answer_in(state: DeviceState, window: Window, round_number: int, loss: float) -> DeviceState:
     """
     Enter the report of a window, of a version that may lose more than the one it was held under.
 
     Raises `RuntimeError`, which undoes the report, where the window is not held or has one already.
     """
-    entered = connection.execute(
-        "UPDATE windows SET round = ?, loss = max(loss, ?) WHERE start = ? AND round IS NULL",
-        (round_number, loss, window.start),
-    )
-    if entered.rowcount != 1:
+    held = state.windows.get(window.start)
+    if held is None or held.round is not None:
         raise RuntimeError("a window has one report")
+    answered = replace(held, round=round_number, loss=max(held.loss, loss))
+    return replace(state, windows={**state.windows, window.start: answered})

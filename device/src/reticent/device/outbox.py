@@ -7,296 +7,174 @@ Each is claimed in the file before a byte leaves, and what came of it is entered
 from __future__ import annotations
 
 import json
-import os
-import time
-from collections.abc import Callable
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from reticent.device import consent, plans
-from reticent.device.consent import LONGEST_SEND
-from reticent.device.schema import device_row
+from reticent.device.state import KeptReport, Past, checksum_of
 from reticent.device.transport import Accepted, Rejected, Retry
-from reticent.frozen import frozen
+from reticent.frozen import replace
 
 if TYPE_CHECKING:
-    import sqlite3
-
-    from reticent.device.faults import Faults
-    from reticent.device.statefile import StateFile
-    from reticent.device.transport import Outcome, Transport
+    from reticent.device.state import DeviceState
+    from reticent.device.transport import Outcome
     from reticent.reports import Report
 
-_COLUMNS = "round, version, epoch, id, cohort, asked, bits, segment, checksum, state, code, attempts, next_try, closes"
-
+LONGEST_SEND = 10.0  # how long one attempt to send a report may take, s; who takes consent back waits for it
 MOST_RECEIPTS = 512  # this many reports are kept one by one
 FIRST_BACK_OFF = 15.0
 LONGEST_BACK_OFF = 3600.0
 LONGEST_DELAY = 1e9  # the most a collector can ask for, s: a report is given up long before
 
 
-@frozen()
-class StoredReport:
-    """A report and its state."""
-
-    report: Report
-    epoch: int
-    state: str  #: waiting, accepted, rejected or expired
-    code: str  #: Why it was rejected
-    attempts: int
-    intact: bool  #: As it was written. A damaged one is never sent: its id may have gone out with other bits
-
-
 def put(
-    connection: sqlite3.Connection,
-    report: Report,
-    epoch: int,
-    send_at: float,
-    closes: int,
-    *,
-    told: bool,
-    state: str = "waiting",
-) -> None:
-    """Keep a new report, to be sent at a time; with the state "local", to be shown and never sent."""
-    connection.execute(
-        f"INSERT INTO reports (told, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, ?, ?)",  # noqa: S608
-        (
-            told,
-            report.round,
-            report.version,
-            epoch,
-            report.id,
-            report.cohort,
-            report.asked,
-            report.bits,
-            json.dumps(dict(report.segment)),
-            _checksum(report),
-            state,
-            send_at,
-            closes,
-        ),
+    state: DeviceState, report: Report, send_at: float, closes: int, *, told: bool, as_: str
+) -> DeviceState:
+    """Keep a new report: to be sent at a time, or as "local", to be shown and never sent."""
+    kept = KeptReport(
+        report.round,
+        report.version,
+        state.epoch,
+        report.id,
+        report.cohort,
+        report.asked,
+        report.bits,
+        json.dumps(dict(report.segment)),
+        checksum_of(report),
+        as_,
+        "",
+        int(told),
+        0,
+        send_at,
+        closes,
+    )
+    return replace(state, reports=dict(sorted({**state.reports, report.round: kept}.items())))
+
+
+def changed(state: DeviceState, number: int, /, **changes: object) -> DeviceState:
+    """With a report changed."""
+    return replace(state, reports={**state.reports, number: replace(state.reports[number], **changes)})
+
+
+def drop_waiting(state: DeviceState) -> DeviceState:
+    """Without waiting reports. What may have left the device already stays, as a receipt."""
+    return replace(
+        state,
+        reports={
+            number: replace(kept, state="expired") if kept.state == "waiting" else kept
+            for number, kept in state.reports.items()
+            if kept.told or kept.state != "waiting"
+        },
     )
 
 
-def waiting(connection: sqlite3.Connection, plan: str) -> list[StoredReport]:
-    """What is still to be sent, oldest round first."""
-    return select(connection, plan, "WHERE state = 'waiting'")
+def expire(state: DeviceState, now: float) -> DeviceState:
+    """Give up reports that no collector takes any more."""
+    for kept in state.waiting:
+        if kept.closes <= now:
+            state = changed(state, kept.round, state="expired")
+    return state
 
 
-def answered(connection: sqlite3.Connection, first: int, last: int) -> set[int]:
-    """Which rounds from `first` to `last` have a report."""
-    rows = connection.execute("SELECT round FROM reports WHERE round BETWEEN ? AND ?", (first, last))
-    return {number for (number,) in rows}
-
-
-def next_time(connection: sqlite3.Connection) -> float | None:
-    """When the next report is to be sent; None: none waits, or a pause lasts."""
-    [(earliest,)] = connection.execute(
-        "SELECT min(next_try) FROM reports WHERE state = 'waiting'"
-        " AND NOT EXISTS (SELECT 1 FROM pauses WHERE through_round IS NULL)"
-    )
-    return None if earliest is None else float(earliest)
-
-
-def attempts(connection: sqlite3.Connection) -> dict[str, tuple[int, float]]:
-    """Per outcome, how often and when last (unix seconds), the latest outcome first."""
-    rows = connection.execute("SELECT outcome, count, latest FROM attempts ORDER BY latest DESC")
-    return {outcome: (count, latest) for outcome, count, latest in rows}
-
-
-def sum_up(connection: sqlite3.Connection, before: int) -> None:
+def sum_up(state: DeviceState, before: int) -> DeviceState:
     """
     Keep the latest receipts one by one, and of earlier ones, of rounds before `before`, only their number.
 
     A state file opens in the same time after years. Losses are in the ledger, from which nothing is removed.
     Rounds that are summed up are never answered again.
     """
-    [(count,)] = connection.execute("SELECT count(*) FROM reports")
-    if count < MOST_RECEIPTS + 64:  # not at every report
-        return
-    latest = "SELECT round FROM reports ORDER BY round DESC LIMIT 1 OFFSET ?"
-    [(cut,)] = connection.execute(latest, (MOST_RECEIPTS - 1,))
-    cut = min(cut, before)
-    connection.execute(
-        "INSERT INTO past"
-        " SELECT version, epoch, state, count(*), sum(told), min(round), max(round) FROM reports"
-        " WHERE round < ? AND state != 'waiting' GROUP BY version, epoch, state"
-        " ON CONFLICT DO UPDATE SET count = count + excluded.count, told = told + excluded.told,"
-        " first_round = min(first_round, excluded.first_round),"
-        " last_round = max(last_round, excluded.last_round)",
-        (cut,),
+    if len(state.reports) < MOST_RECEIPTS + 64:  # not at every report
+        return state
+    numbers = sorted(state.reports)
+    cut = min(numbers[-max(MOST_RECEIPTS, 1)], before)
+    old = [kept for kept in state.reports.values() if kept.round < cut and kept.state != "waiting"]
+    past = dict(state.past)
+    for kept in old:
+        key = (kept.version, kept.epoch, kept.state)
+        known = past.get(key) or Past(*key, 0, 0, kept.round, kept.round)
+        past[key] = replace(
+            known,
+            reports=known.reports + 1,
+            told=known.told + kept.told,
+            first_round=min(known.first_round, kept.round),
+            last_round=max(known.last_round, kept.round),
+        )
+    gone = {kept.round for kept in old}
+    return replace(
+        state,
+        past=past,
+        reports={number: kept for number, kept in state.reports.items() if number not in gone},
+        silent_through=max(state.silent_through, cut - 1),
+        pauses={
+            key: pause
+            for key, pause in state.pauses.items()
+            if pause.through_round is None or pause.through_round >= cut
+        },
     )
-    connection.execute("DELETE FROM reports WHERE round < ? AND state != 'waiting'", (cut,))
-    connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (cut - 1,))
-    connection.execute("DELETE FROM pauses WHERE through_round < ?", (cut,))
 
 
-@frozen()
-class Past:
-    """Reports that are no longer listed one by one."""
-
-    version: int
-    epoch: int
-    state: str
-    reports: int  #: How many
-    told: int  #: Of how many the bytes may have left
-    first_round: int
-    last_round: int
-
-
-def summed_up(connection: sqlite3.Connection) -> list[Past]:
-    """What is known of reports that are not listed any more, the earliest first."""
-    return [Past(*row) for row in connection.execute("SELECT * FROM past ORDER BY first_round, state")]
-
-
-def count_by_state(connection: sqlite3.Connection) -> dict[str, int]:
+def count_by_state(state: DeviceState) -> dict[str, int]:
     """How many reports are in each state, those that are summed up included."""
-    rows = connection.execute(
-        "SELECT state, sum(count) FROM (SELECT state, count(*) AS count FROM reports GROUP BY state"
-        " UNION ALL SELECT state, count FROM past) GROUP BY state"
-    )
-    return dict(rows.fetchall())
-
-
-def select(
-    connection: sqlite3.Connection, plan: str, clause: str = "", *parameters: object
-) -> list[StoredReport]:
-    """Reports, oldest round first."""
-    columns = _COLUMNS.removesuffix(", next_try, closes")
-    rows = connection.execute(f"SELECT {columns} FROM reports {clause} ORDER BY round", parameters)  # noqa: S608
-    selected = []
-    for number, version, epoch, name, cohort, asked, bits, segment, checksum, *rest in rows:
-        from reticent.reports import Report  # loaded when there is one: a host waits for the first start
-
-        tags = json.loads(segment)
-        report = Report(plan, version, number, bytes(name), bytes(bits), cohort, tags, asked)
-        state, code, attempts = rest
-        selected.append(StoredReport(report, epoch, state, code, attempts, checksum == _checksum(report)))
-    return selected
-
-
-def _checksum(report: Report) -> bytes:
-    from reticent.reports import to_json
-
-    return blake2b(to_json(report), digest_size=8).digest()
+    counts: dict[str, int] = {}
+    for past in state.past.values():
+        counts[past.state] = counts.get(past.state, 0) + past.reports
+    for kept in state.reports.values():
+        counts[kept.state] = counts.get(kept.state, 0) + 1
+    return counts
 
 
 # Sending
 
 
-def send_due(
-    state: StateFile,
-    transport: Transport,
-    deadline: float,
-    clock: Callable[[], float],
-    faults: Faults,
-    *,
-    early: bool,
-) -> int:
-    """
-    Send what is due, in the order of rounds, until `deadline` (of `time.monotonic`); returns how many were accepted.
-
-    `early`: also untried reports that would be spread over the round; a retry always waits for its time.
-    """
-    now = clock()
-    waiting = []
-    with state.view() as connection:
-        me = device_row(connection)
-        if _may_send(connection):
-            untried = "OR attempts = 0" if early else ""
-            clause = f"WHERE state = 'waiting' AND closes > ? AND (next_try <= ? {untried})"
-            waiting = select(connection, me.plan, clause, now, now)
-    accepted = 0
-    for kept in waiting:
-        if not kept.intact:
-            with state.transaction(patience=2.0) as connection:
-                give_up = "UPDATE reports SET state = 'expired' WHERE round = ? AND state = 'waiting'"
-                connection.execute(give_up, (kept.report.round,))
-            continue
-        timeout = min(deadline - time.monotonic(), LONGEST_SEND)
-        if timeout <= 0:
-            break
-        # From before the claim until the bytes are sent: taking consent back waits for it.
-        with consent.sending(state.path) as is_free:
-            # Claimed on disk before a byte leaves: no other process sends it now, and after a crash the
-            # receipt lists what may have been sent.
-            with state.transaction(durable=True, patience=2.0) as connection:
-                claimed = is_free and _claim(connection, kept, clock())
-            if not claimed:
-                continue
-            outcome = _send(transport, kept.report, timeout, faults)
-        with state.transaction(patience=2.0) as connection:
-            _settle(connection, kept, outcome, clock(), me.round_seconds)
-        if isinstance(outcome, Accepted):
-            accepted += 1
-    return accepted
+def next_time(state: DeviceState) -> float | None:
+    """When the next report is to be sent, unix seconds; None: none waits, or a pause lasts."""
+    return None if state.is_paused() else min((kept.next_try for kept in state.waiting), default=None)
 
 
-def _claim(connection: sqlite3.Connection, kept: StoredReport, now: float) -> bool:
-    """Enter that a report is being sent; False where it may not be, or another process was first."""
-    if not _may_send(connection):
-        return False
-    claimed = connection.execute(
-        "UPDATE reports SET told = 1, attempts = attempts + 1, next_try = ?"
-        " WHERE round = ? AND id = ? AND state = 'waiting' AND attempts = ?",
-        (now + 2 * LONGEST_SEND, kept.report.round, kept.report.id, kept.attempts),
-    )
-    return claimed.rowcount == 1
+def due(state: DeviceState, now: float, *, early: bool) -> list[KeptReport]:
+    """What to send now, in the order of rounds; `early`: also what was never tried and waits for its time."""
+    if not state.may_send:
+        return []
+    return [
+        kept
+        for kept in state.waiting
+        if kept.closes > now and (kept.next_try <= now or (early and not kept.attempts))
+    ]
 
 
-def _send(transport: Transport, report: Report, timeout: float, faults: Faults) -> Outcome:
-    """What came of sending; a transport of the host's own may raise and return anything."""
-    from reticent.reports import to_json
-
-    try:
-        outcome = transport.send(to_json(report), timeout)
-        if isinstance(outcome, Accepted | Rejected | Retry):
-            return outcome
-    except Exception:  # noqa: S110  (noted below)
-        pass
-    faults.add("transport")
-    return Retry(fault="transport")
+def claim(state: DeviceState, sent: KeptReport, now: float) -> DeviceState | None:
+    """With a report entered as being sent; None where it may not be, or another process was first."""
+    kept = state.reports.get(sent.round)
+    is_same = kept is not None and (kept.id, kept.state, kept.attempts) == (sent.id, "waiting", sent.attempts)
+    if not is_same or not state.may_send:
+        return None
+    return changed(state, sent.round, told=1, attempts=sent.attempts + 1, next_try=now + 2 * LONGEST_SEND)
 
 
-def _settle(
-    connection: sqlite3.Connection, kept: StoredReport, outcome: Outcome, now: float, round_seconds: int
-) -> None:
-    """Enter what came of sending a report."""
-    key = (kept.report.round, kept.report.id)
+def settle(state: DeviceState, sent: KeptReport, outcome: Outcome, now: float, wait: float) -> DeviceState:
+    """With what came of sending a report; `wait`: seconds to the next attempt."""
+    kept = state.reports.get(sent.round)
+    is_same = kept is not None and kept.id == sent.id
     if isinstance(outcome, Retry):
         result = outcome.fault or "retry"
-        connection.execute(
-            "UPDATE reports SET next_try = ? WHERE round = ? AND id = ? AND state = 'waiting'",
-            (now + _back_off(kept.attempts, round_seconds, outcome.after), *key),
-        )
+        if is_same and kept is not None and kept.state == "waiting":
+            state = changed(state, sent.round, next_try=now + wait)
     else:
         result = "accepted" if isinstance(outcome, Accepted) else "rejected"
         code = outcome.code if isinstance(outcome, Rejected) else ""
         # What another attempt has brought there stays accepted.
-        connection.execute(
-            "UPDATE reports SET state = ?, code = ? WHERE round = ? AND id = ? AND state != 'accepted'",
-            (result, code, *key),
-        )
-    connection.execute(
-        "INSERT INTO attempts VALUES (?, 1, ?)"
-        " ON CONFLICT (outcome) DO UPDATE SET count = count + 1, latest = excluded.latest",
-        (result, now),
-    )
+        if is_same and kept is not None and kept.state != "accepted":
+            state = changed(state, sent.round, state=result, code=code)
+    count, _ = state.attempts.get(result, (0, 0.0))
+    return replace(state, attempts={**state.attempts, result: (count + 1, now)})
 
 
-def _may_send(connection: sqlite3.Connection) -> bool:
-    return consent.read(connection).in_force == "granted" and not plans.is_paused(connection)
-
-
-def _back_off(attempts: int, round_seconds: int, after: float | None) -> float:
+def back_off(attempts: int, round_seconds: int, after: float | None, jitter: float) -> float:
     """
     Seconds to the next attempt: uniform in [0, ceiling], where the ceiling doubles ("full jitter").
 
     It starts at 15 s (a sixteenth of a round, if that is shorter) and ends at an hour; never sooner than the
-    collector asked for. The jitter is the operating system's, not the device's secret: it may be redrawn.
+    collector asked for. `jitter`, from 0 to 1, is the operating system's, not the device's secret: it may be redrawn.
     """
     if not isinstance(after, int | float) or not after >= 0:  # a transport of the host's own may say anything
         after = None
     ceiling = min(min(FIRST_BACK_OFF, round_seconds / 16) * (1 << min(attempts, 20)), LONGEST_BACK_OFF)
-    jitter = ceiling * int.from_bytes(os.urandom(8), "big") / 2**64
-    return jitter if after is None else min(after, LONGEST_DELAY) + jitter
+    return ceiling * jitter + (0.0 if after is None else min(after, LONGEST_DELAY))

@@ -18,9 +18,9 @@ from reticent.errors import ParameterError
 from reticent.frozen import frozen
 
 if TYPE_CHECKING:
-    from reticent.device.consent import Consent
-    from reticent.device.engine import Engine
     from reticent.device.policy import Policy
+    from reticent.device.session import Session
+    from reticent.device.state import Consent
     from reticent.device.transport import Transport
     from reticent.plan import Plan
 
@@ -187,47 +187,47 @@ class Hosted:
         self._transport = transport
         self._debug = debug
         self._faults = Faults()
-        self._engine: Engine | None = None  # none: nothing is kept, or the state cannot be used
+        self._session: Session | None = None  # none: nothing is kept, or the state cannot be used
         self._started = False
         self._closed = False
         self._start_over()
         if debug or settings.plan is None:
-            self._find_engine()
+            self._find_session()
             return
         with self._faults:  # telemetry does not decide whether a program starts
-            self._find_engine()
+            self._find_session()
 
-    def _find_engine(self, *, makes: bool = False) -> Engine | None:
+    def _find_session(self, *, makes: bool = False) -> Session | None:
         """
-        The engine. There is none, and no file, until a file exists or is to be made, by a choice or by default.
+        The session. There is none, and no file, until a file exists or is to be made, by a choice or by default.
 
         Raises where the state cannot be used: the device stays silent, and tries again at a later call.
         """
         settings = self._settings
         is_agreed = settings.default_consent in ("granted", "local") and not settings.policy.silenced_by()
         wanted = makes or is_agreed or settings.plan is None or os.path.exists(settings.state)
-        if self._engine is None and wanted:
-            from reticent.device.engine import Engine
+        if self._session is None and wanted:
+            from reticent.device.session import Session
 
             if settings.makes_folder and os.path.isabs(settings.state):
                 with suppress(OSError):  # the state file says what is wrong with its folder
                     os.makedirs(os.path.dirname(settings.state), mode=0o700, exist_ok=True)
-            engine = Engine(settings, self._faults)
+            session = Session(settings, self._faults)
             self._faults.problem = ""
-            if self._engine is None:
-                self._engine = engine
+            if self._session is None:
+                self._session = session
                 _devices[id(self)] = self  # for forks and the end of the process
-            else:  # another thread was first: what waits in memory, and the consent, are those of one engine
-                engine.state.close()
-        return self._engine
+            else:  # another thread was first: what waits in memory, and the consent, are those of one session
+                session.file.close()
+        return self._session
 
     def _refresh_consent(self) -> None:
         """Adopt what another process may have chosen in the file, which it may have made as well."""
         if self._closed:
             return
-        engine = self._find_engine()
-        if engine is not None:
-            engine.refresh_consent()
+        session = self._find_session()
+        if session is not None:
+            session.refresh_consent()
 
     def _start_over(self) -> None:
         self._writer = Writer(self._write_soon, self._faults)
@@ -240,70 +240,70 @@ class Hosted:
 
     def _write_pending(self, patience: float) -> bool:
         """Write pending values, unless they are not to be kept; returns whether nothing waits any more."""
-        engine = self._engine
-        if engine is None:
+        session = self._session
+        if session is None:
             return True
-        engine.keep_rules(self._settings.policy.silenced_by())
-        if not engine.records_values:
+        session.keep_rules(self._settings.policy.silenced_by())
+        if not session.records_values:
             return True
-        engine.write_pending(patience)
-        if engine.has_pending:
+        session.write_pending(patience)
+        if session.has_pending:
             return False
         if self._closed:
-            engine.state.close()
+            session.file.close()
         return True
 
-    def _keep_rules(self) -> Engine | None:
-        """Enter the rules that silence the device; returns the engine, if values are recorded and rounds answered."""
-        engine = self._engine
-        if engine is None or self._closed:
+    def _keep_rules(self) -> Session | None:
+        """Enter the rules that silence the device; returns the session, if values are recorded and rounds answered."""
+        session = self._session
+        if session is None or self._closed:
             return None
-        engine.keep_rules(self._settings.policy.silenced_by())
-        return engine if engine.records_values else None
+        session.keep_rules(self._settings.policy.silenced_by())
+        return session if session.records_values else None
 
     def _keep_running(self) -> None:
         """After `start`, see that the thread runs that sends, as soon as there is consent."""
         if not self._started or self._transport is None:
             return
-        can_come_back = self._engine is None and self._faults.problem
+        can_come_back = self._session is None and self._faults.problem
         if can_come_back or self._keep_rules() is not None:
             self._sender.start()
 
     def _send_soon(self) -> float:
         """What the background thread does: answer and send what is due; returns the seconds until it is due again."""
-        engine, transport = self._work_on_state(), self._transport
-        if engine is None or transport is None:
+        session, transport = self._work_on_state(), self._transport
+        if session is None or transport is None:
             return LONGEST_SLEEP
-        engine.send_due(transport, time.monotonic() + 60.0, early=False)
-        return engine.next_due() - self._settings.clock()
+        session.send_due(transport, time.monotonic() + 60.0, early=False)
+        return session.next_due() - self._settings.clock()
 
-    def _work_on_state(self) -> Engine | None:
+    def _work_on_state(self) -> Session | None:
         """Write pending values, then answer what is due; None where nothing is answered."""
         self._refresh_consent()
-        engine = self._keep_rules()
-        if engine is not None:
-            engine.write_pending(2.0)
-            engine.answer_due()
-        return engine
+        session = self._keep_rules()
+        if session is not None:
+            session.write_pending(2.0)
+            session.answer_due()
+        return session
 
     def before_fork(self) -> None:
         """Come to rest, and release what must not be inherited; pending values are this process's to write."""
         with self._faults:
             self._write_pending(0.25)
-        if self._engine is not None:
-            self._engine.state.before_fork()
+        if self._session is not None:
+            self._session.file.before_fork()
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
-        if self._engine is not None:
-            self._engine.state.after_fork_in_parent()
+        if self._session is not None:
+            self._session.file.after_fork_in_parent()
 
     def after_fork_in_child(self) -> None:
         """Start over."""
         self._faults.after_fork_in_child()
         self._start_over()
-        if self._engine is not None:
-            self._engine.state.after_fork_in_child()
+        if self._session is not None:
+            self._session.file.after_fork_in_child()
 
     def before_exit(self) -> None:
         """
@@ -312,16 +312,16 @@ class Hosted:
         While others hold the file and make progress, wait: a hundred children that end at once write one after
         the other. A file that is locked and does not change is waited for once.
         """
-        engine, deadline = self._engine, time.monotonic() + LONGEST_EXIT
-        while engine is not None:
-            stamp = engine.state.stamp()
+        session, deadline = self._session, time.monotonic() + LONGEST_EXIT
+        while session is not None:
+            stamp = session.file.stamp()
             try:
                 self._write_pending(LONGEST_CLOSE)
                 return
             except Exception as error:
                 fault = kind_of(error)
                 self._faults.add(fault)
-            if fault != "state-busy" or engine.state.stamp() == stamp or time.monotonic() > deadline:
+            if fault != "state-busy" or session.file.stamp() == stamp or time.monotonic() > deadline:
                 return
 
 

@@ -12,7 +12,6 @@ damaged. Where that copy is gone too, there is no bound.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sqlite3
@@ -21,19 +20,11 @@ from contextlib import closing, suppress
 from hashlib import blake2b
 from math import inf
 
-from reticent.device import consent, ledger, outbox, plans
-from reticent.device.ledger import LossLimits
-from reticent.device.prf import SECRET_BYTES, checksum
-from reticent.device.schema import (
-    APPLICATION_ID,
-    TABLES,
-    DeviceRow,
-    check_layout,
-    create_tables,
-    device_row,
-    has_misfits,
-)
-from reticent.errors import ReticentError, StateError
+from reticent.device import ledger
+from reticent.device.prf import SECRET_BYTES
+from reticent.device.schema import APPLICATION_ID, BrokenError, check_layout, create, read_remains
+from reticent.device.state import ASKED, Consent, DeviceState, Epoch, LossLimits, Pause, StoredConsent
+from reticent.errors import StateError
 from reticent.frozen import frozen, replace
 
 _LARGEST_SEARCHED = 1 << 24  # of a file that is no database so many bytes are searched for what makes it ours
@@ -58,7 +49,7 @@ class Identity:
     round_seconds: int
     current_round: int
     now: int  #: Unix seconds
-    choice: str | None = None  #: The person's choice of consent
+    choice: Consent | None = None  #: The person's choice of consent
     paused: bool = False  #: Whether the person has asked for a pause
 
 
@@ -79,7 +70,7 @@ def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None)
     aside = [int(match[1]) for match in matches if match]
     epoch = max([*aside, -1 if lost_epoch is None else lost_epoch + 1, 0])
     if fault:
-        known_epoch, paused = _read_remains(path)
+        known_epoch, paused = read_remains(path)
         identity = replace(identity, choice="unset", paused=paused)  # the person is asked again
         epoch = max(epoch, known_epoch) + 1
         set_aside(path, epoch)
@@ -121,33 +112,6 @@ def write_limits(path: str, limits: LossLimits) -> None:
     os.replace(draft, path + LIMITS)
 
 
-def _read_remains(path: str) -> tuple[int, bool]:
-    """What can be read of a broken file: its epoch, and whether the person paused it."""
-    from urllib.parse import quote
-
-    paused = False
-    try:
-        address = "file:" + quote(os.path.abspath(path)) + "?mode=ro"
-        with closing(sqlite3.connect(address, uri=True, timeout=0)) as connection:
-            with suppress(sqlite3.Error, ValueError):
-                paused = plans.is_paused(connection, plans.ASKED)
-            [(plan, round_seconds, secret, epoch, held, kept, latest)] = connection.execute(
-                "SELECT plan, round_seconds, secret, epoch, held, checksum, (SELECT max(epoch) FROM epochs)"
-                " FROM device"
-            )
-    except (sqlite3.Error, ValueError):
-        return 0, paused
-    try:
-        if kept == checksum(secret, plan, round_seconds, epoch, held):
-            return epoch, paused
-    except (TypeError, ValueError, AttributeError):
-        pass
-    # A number that is damaged itself must not be a huge one.
-    numbers = [number for number in (epoch, latest) if isinstance(number, int)]
-    known = min(numbers) if len(numbers) == 2 and 0 <= min(numbers) < 10**8 else 0
-    return known, paused
-
-
 def set_aside(path: str, epoch: int) -> None:
     """Rename a broken file and its companions, the file first."""
     aside = f"{path}.quarantined-{epoch}"
@@ -163,6 +127,20 @@ def set_aside(path: str, epoch: int) -> None:
 
 def _create(path: str, identity: Identity, epoch: int, reason: str) -> None:
     """Write the whole file under another name, then rename it: it is never seen half made."""
+    now = identity.current_round
+    state = DeviceState(
+        identity.plan,
+        identity.round_seconds,
+        os.urandom(SECRET_BYTES),
+        epoch,
+        silent_through=now if epoch else -1,
+        consent=StoredConsent(identity.choice, None, "", None),
+        epochs={epoch: Epoch(epoch, now, reason)},
+        pauses={(now, ASKED): Pause(now, ASKED, None)} if identity.paused else {},
+    )
+    if epoch:
+        limits = read_limits(path) or LossLimits(inf, inf, sampled=True)
+        state = ledger.count_lost(state, limits, identity.now)
     draft = path + DRAFT
     for suffix in ("", *COMPANIONS):
         with suppress(FileNotFoundError):
@@ -173,35 +151,7 @@ def _create(path: str, identity: Identity, epoch: int, reason: str) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN IMMEDIATE")
-        create_tables(connection)
-        plan, round_seconds, now = identity.plan, identity.round_seconds, identity.current_round
-        secret = os.urandom(SECRET_BYTES)
-        connection.execute(
-            "INSERT INTO device VALUES (1, ?, ?, ?, ?, 0.0, ?, ?, NULL, NULL)",
-            (
-                plan,
-                round_seconds,
-                secret,
-                epoch,
-                checksum(secret, plan, round_seconds, epoch, 0.0),
-                now if epoch else -1,
-            ),
-        )
-        connection.execute("INSERT INTO consent VALUES (1, ?, NULL, '', NULL)", (identity.choice,))
-        if identity.paused:
-            plans.pause(connection, now, plans.ASKED)
-        connection.execute("INSERT INTO epochs VALUES (?, ?, ?)", (epoch, now, reason))
-        limits = (
-            (read_limits(path) or LossLimits(inf, inf, sampled=True))
-            if epoch
-            else LossLimits(0.0, 0.0, sampled=False)
-        )
-        connection.execute(
-            "INSERT INTO limits VALUES (1, ?, ?, ?, NULL, NULL)",
-            (limits.max_lifetime, limits.max_year, limits.sampled),
-        )
-        if epoch:
-            ledger.count_lost(connection, epoch - 1, limits, identity.now)
+        create(connection, state)
         connection.execute("COMMIT")
     # The connection is closed, so that the log is in the file; only then may the file take its name.
     os.replace(draft, path)
@@ -219,12 +169,6 @@ def _sync_folder(folder: str) -> None:
 
 
 # What is broken
-
-
-class BrokenError(Exception):
-    """The file cannot be read as a state file."""
-
-    pass
 
 
 def is_absent(path: str) -> bool:
@@ -276,65 +220,8 @@ def check_header(path: str) -> None:
         raise BrokenError("corrupt")
 
 
-def check_identity(connection: sqlite3.Connection) -> None:
-    """Raise where a database of any layout is broken, or its row about the device is."""
-    [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
-    if verdict != "ok":
-        raise BrokenError("corrupt")
-    if "device" not in _tables_in(connection):
-        raise BrokenError("tables are missing")
-    row = connection.execute(
-        "SELECT plan, round_seconds, secret, epoch, held, checksum FROM device"
-    ).fetchone()
-    if row is None:
-        raise BrokenError("empty tables")
-    plan, round_seconds, secret, epoch, held, kept_checksum = row
-    if not isinstance(secret, bytes) or len(secret) != SECRET_BYTES or not any(secret):
-        raise BrokenError("no valid secret")
-    if not isinstance(epoch, int) or epoch < 0:
-        raise BrokenError("no valid epoch")
-    try:
-        is_whole = kept_checksum == checksum(secret, str(plan), round_seconds, epoch, held)
-    except (TypeError, ValueError):
-        is_whole = False
-    if not is_whole:
-        raise BrokenError("corrupt")
-
-
-def _tables_in(connection: sqlite3.Connection) -> set[str]:
-    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-
-def check_content(path: str, connection: sqlite3.Connection, identity: Identity | None) -> None:
-    """Read once all that is read later; raise where it is broken, or of another plan or round length."""
-    check_identity(connection)
-    if not _tables_in(connection) >= TABLES.keys():
-        raise BrokenError("tables are missing")
-    if has_misfits(connection):
-        raise BrokenError("corrupt")
-    me = device_row(connection)
-    _check_texts(connection, me)
-    _check_owner(path, me, identity)
-
-
-def _check_texts(connection: sqlite3.Connection, me: DeviceRow) -> None:
-    """Read once what will be read later: SQLite's own check does not look into texts."""
-    try:
-        plans.layouts(connection)
-        ledger.entries(connection)
-        ledger.epochs(connection)
-        outbox.waiting(connection, me.plan)
-        chosen = consent.read(connection)
-        if not {chosen.choice, chosen.in_force} <= {None, *consent.CONSENTS}:
-            raise BrokenError("corrupt")
-        json.loads(chosen.questions or "{}")
-        if ledger.lifetime(connection) != me.held:
-            raise BrokenError("corrupt")
-    except (ValueError, TypeError, ArithmeticError, LookupError, ReticentError):
-        raise BrokenError("corrupt") from None
-
-
-def _check_owner(path: str, me: DeviceRow, identity: Identity | None) -> None:
+def check_owner(path: str, me: DeviceState, identity: Identity | None) -> None:
+    """Raise where a file is that of another plan or round length."""
     if identity and me.plan != identity.plan:
         raise StateError(
             f"{path}: holds the state of plan {me.plan!r}, not of {identity.plan!r}.\n"

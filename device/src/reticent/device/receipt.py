@@ -13,17 +13,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from reticent import privacy
-from reticent.device import ledger, outbox, plans
-from reticent.device.ledger import Entry, Epoch, HeldWindow
-from reticent.device.outbox import Past
-from reticent.device.schema import device_row
-from reticent.device.transport import in_words
 from reticent.frozen import frozen
-from reticent.times import start_of
 
 if TYPE_CHECKING:
-    import sqlite3
-
+    from reticent.device.ledger import Entry
+    from reticent.device.state import Epoch, HeldWindow, Past
     from reticent.html import Safe
 
 _NOTHING: Mapping[str, Any] = {}
@@ -226,36 +220,6 @@ def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
     return ["round", "version", "state", *metrics], rows
 
 
-def read_receipt(connection: sqlite3.Connection) -> Receipt:
-    """The receipt that a state file holds."""
-    from reticent.device.words import bits_by_metric, question
-
-    me, layouts = device_row(connection), plans.layouts(connection)
-    plan, newest = me.plan, plans.latest(connection)
-    asked = plans.parse_stored(newest.text) if newest else None
-    reports = []
-    for kept in outbox.select(connection, plan):
-        report = kept.report
-        layout = [(name, count) for name, count, _ in layouts.get(report.version, ())]
-        bits = {name: bits for name, bits, is_asked in bits_by_metric(report, layout) if is_asked}
-        start = start_of(report.round, me.round_seconds)
-        end = start + me.round_seconds
-        told = Told(
-            report.round, report.version, report.id.hex(), kept.epoch, bits, kept.state, kept.code, start, end
-        )
-        reports.append(told)
-    return Receipt(
-        plan,
-        tuple(reports),
-        tuple(ledger.entries(connection)),
-        tuple(ledger.epochs(connection)),
-        windows=tuple(ledger.windows(connection)),
-        earlier=tuple(outbox.summed_up(connection)),
-        owner=asked.owner if asked else "",
-        questions={metric.name: question(metric) for metric in asked.metrics} if asked else {},
-    )
-
-
 _CONSENT = {
     "unset": "consent is unset: the person has not been asked, or has to be asked again",
     "denied": "consent is denied",
@@ -340,6 +304,8 @@ class Status:
             lines.append(f"  next answer: {_time(self.next_answer)}")
         if self.sends is False:
             lines.append("  no endpoint: reports are made on request and not sent")
+        from reticent.device.transport import in_words
+
         if self.last_attempt is not None:
             lines.append(f"  last attempt to send: {_time(self.last_attempt)}, {in_words(self.last_outcome)}")
         if self.next_try is not None:

@@ -1,5 +1,6 @@
 """
-The state file: one SQLite database per device and plan. Every column says what it holds and in which unit.
+The state file: one SQLite database per device and plan, whose rows are a `DeviceState`. All SQL about them is here.
+Every column says what it holds and in which unit.
 
 Rounds are numbered as on the wire: floor(unix seconds / round length).
 
@@ -11,14 +12,28 @@ they tell what is ours, and whether it is whole, before a step is run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from typing import Any, NamedTuple
 
-from reticent.errors import StateError
-from reticent.frozen import frozen
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable
+from reticent.device.prf import SECRET_BYTES, checksum
+from reticent.device.state import (
+    ASKED,
+    CONSENTS,
+    DeviceState,
+    Epoch,
+    HeldAnswers,
+    HeldPlan,
+    HeldWindow,
+    KeptReport,
+    LossLimits,
+    Past,
+    Pause,
+    StoredConsent,
+)
+from reticent.errors import NewerStateError, ReticentError
 
 APPLICATION_ID = 0x72657469
 
@@ -153,7 +168,6 @@ def _to_layout_2(connection: sqlite3.Connection) -> None:
     """When the program ran, which is not known of earlier rounds; and the largest limits, as far as they are known."""
     from math import inf
 
-    from reticent.device.prf import checksum
     from reticent.privacy import compose
 
     for name in ("presence", "limits"):
@@ -170,20 +184,15 @@ def _to_layout_2(connection: sqlite3.Connection) -> None:
         (float(lifetime), float(year), sampled, None if lost_at is None else inf, lost_at),
     )
     # Windows are not counted for life any more.
-    me = device_row(connection)
     held = compose(loss for (loss,) in connection.execute("SELECT lifetime FROM ledger"))
-    connection.execute(
-        "UPDATE device SET held = ?, checksum = ?",
-        (held, checksum(me.secret, me.plan, me.round_seconds, me.epoch, held)),
-    )
+    columns = "plan, round_seconds, secret, epoch"
+    [(plan, seconds, secret, epoch)] = connection.execute(f"SELECT {columns} FROM device")  # noqa: S608
+    kept = checksum(secret, plan, seconds, epoch, held)
+    connection.execute("UPDATE device SET held = ?, checksum = ?", (held, kept))
 
 
 STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_to_layout_2,)
 """The first makes layout 2 of layout 1, the second layout 3 of layout 2, and so on."""
-
-
-class NewerStateError(StateError):
-    """The file has a layout that this version does not know; nothing in it was changed."""
 
 
 def known_layout() -> int:
@@ -207,14 +216,6 @@ def check_layout(path: str, layout: int) -> None:
         )
 
 
-def create_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables of a new file, within the caller's transaction."""
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {known_layout()}")
-    for table in TABLES.values():
-        connection.execute(table)
-
-
 def run_missing_steps(connection: sqlite3.Connection) -> None:
     """Bring a file of an older layout to this one, within the caller's transaction."""
     for step in STEPS[layout_of(connection) - 1 :]:
@@ -222,33 +223,210 @@ def run_missing_steps(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {known_layout()}")
 
 
-@frozen()
-class DeviceRow:
-    """The one row about the device itself."""
-
-    plan: str
-    round_seconds: int
-    secret: bytes
-    epoch: int
-    held: float
-    silent_through: int
-    enrolled_from: int | None
-    changed_in: int | None
-
-    def __repr__(self) -> str:
-        return f"DeviceRow(plan={self.plan!r}, epoch={self.epoch})"
+# Between the tables and the document
 
 
-def device_row(connection: sqlite3.Connection) -> DeviceRow:
-    """The device's own row."""
-    row = connection.execute(
-        "SELECT plan, round_seconds, secret, epoch, held, silent_through, enrolled_from, changed_in"
-        " FROM device"
-    ).fetchone()
-    return DeviceRow(*row)
+def _columns(table: str) -> list[str]:
+    """The names of a table's columns, without those that number its only row."""
+    lines = (line.split("--")[0].replace(",", " ").split() for line in TABLES[table].splitlines())
+    return [words[0] for words in lines if len(words) > 1 and words[1] in _KINDS and words[0] != "only"]
 
 
-def has_misfits(connection: sqlite3.Connection) -> bool:
+_KINDS = ("INTEGER", "REAL", "TEXT", "BLOB")
+
+
+class _TableRows(NamedTuple):
+    """How the rows of a table are a mapping of a `DeviceState`."""
+
+    columns: list[str]
+    key: list[str]
+    of: Callable[..., Any] | None  #: The class of a row; None: what is not in the key, as it is
+
+    def load(self, connection: sqlite3.Connection, table: str) -> Mapping[Any, Any]:
+        order = ", ".join(self.key)
+        rows = connection.execute(f"SELECT {', '.join(self.columns)} FROM {table} ORDER BY {order}")  # noqa: S608
+        places = [self.columns.index(name) for name in self.key]
+        loaded: dict[Any, Any] = {}
+        for row in rows:
+            key = row[places[0]] if len(places) == 1 else tuple(row[place] for place in places)
+            rest = row[len(places) :]
+            loaded[key] = self.of(*row) if self.of else rest[0] if len(rest) == 1 else rest
+        return loaded
+
+    def save(
+        self, connection: sqlite3.Connection, table: str, before: Mapping[Any, Any], after: Mapping[Any, Any]
+    ) -> None:
+        found = " AND ".join(f"{name} = ?" for name in self.key)
+        for key in before.keys() - after.keys():
+            connection.execute(f"DELETE FROM {table} WHERE {found}", _tuple(key))  # noqa: S608
+        others = ", ".join(f"{name} = excluded.{name}" for name in self.columns if name not in self.key)
+        put = (
+            f"INSERT INTO {table} ({', '.join(self.columns)}) VALUES ({', '.join('?' * len(self.columns))})"  # noqa: S608
+            f" ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {others}"
+        )
+        for key, value in after.items():
+            if key not in before or before[key] != value:
+                row = (
+                    [vars(value)[name] for name in value.__match_args__]
+                    if self.of
+                    else [*_tuple(key), *_tuple(value)]
+                )
+                connection.execute(put, row)
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+_ROWS = {
+    table: _TableRows(_columns(table), key.split(), of)
+    for table, key, of in (
+        ("epochs", "epoch", Epoch),
+        ("plans", "version", HeldPlan),
+        ("pauses", "from_round reason", Pause),
+        ("windows", "start", HeldWindow),
+        ("presence", "first_round", None),
+        ("totals", "round metric", None),
+        ("reports", "round", KeptReport),
+        ("past", "version epoch state", Past),
+        ("attempts", "outcome", None),
+        ("ledger", "metric digest epoch", HeldAnswers),
+        ("notes", "kind", None),
+    )
+}
+
+
+def load(connection: sqlite3.Connection) -> DeviceState:
+    """All that a file holds."""
+    of_device = ("plan", "round_seconds", "secret", "epoch", "silent_through", "enrolled_from", "changed_in")
+    fields = _only_row(connection, "device", of_device)
+    of_limits = ("max_lifetime", "max_year", "sampled", "lost_year", "lost_at")
+    limits = _only_row(connection, "limits", of_limits)
+    lost = {"lost_year": limits.pop("lost_year"), "lost_at": limits.pop("lost_at")}
+    chosen = _only_row(connection, "consent", StoredConsent.__match_args__)
+    tables: dict[str, Any] = {table: rows.load(connection, table) for table, rows in _ROWS.items()}
+    return DeviceState(
+        **fields, **lost, **tables, limits=LossLimits(**limits), consent=StoredConsent(**chosen)
+    )
+
+
+def _only_row(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> dict[str, Any]:
+    row = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchone()  # noqa: S608
+    return dict(zip(columns, row, strict=True))
+
+
+def save(connection: sqlite3.Connection, before: DeviceState, after: DeviceState) -> None:
+    """Write what an event has changed, within the caller's transaction."""
+    for table, rows in _ROWS.items():
+        old = getattr(before, table)
+        new = getattr(after, table)
+        if old is not new:
+            rows.save(connection, table, old, new)
+    if before.consent != after.consent:
+        of_consent = "choice = ?, chosen_at = ?, questions = ?, in_force = ?"
+        connection.execute(f"UPDATE consent SET {of_consent}", tuple(vars(after.consent).values()))  # noqa: S608
+    limits = _limits_row(after)
+    if _limits_row(before) != limits:
+        of_limits = "max_lifetime = ?, max_year = ?, sampled = ?, lost_year = ?, lost_at = ?"
+        connection.execute(f"UPDATE limits SET {of_limits}", limits)  # noqa: S608
+    if before.ledger is not after.ledger or (before.secret, before.epoch) != (after.secret, after.epoch):
+        held = held_by(after)
+        kept = checksum(after.secret, after.plan, after.round_seconds, after.epoch, held)
+        changed = "secret = ?, epoch = ?, held = ?, checksum = ?"
+        connection.execute(f"UPDATE device SET {changed}", (after.secret, after.epoch, held, kept))  # noqa: S608
+    rounds = (after.silent_through, after.enrolled_from, after.changed_in)
+    if (before.silent_through, before.enrolled_from, before.changed_in) != rounds:
+        connection.execute("UPDATE device SET silent_through = ?, enrolled_from = ?, changed_in = ?", rounds)
+
+
+def _limits_row(state: DeviceState) -> tuple[object, ...]:
+    lifetime, year = float(state.limits.max_lifetime), float(state.limits.max_year)
+    return lifetime, year, state.limits.sampled, state.lost_year, state.lost_at
+
+
+def held_by(state: DeviceState) -> float:
+    """The loss for life of all that is held: it is kept in the row about the device, under its checksum."""
+    from reticent.privacy import compose
+
+    return compose(entry.lifetime for entry in state.ledger.values())
+
+
+def create(connection: sqlite3.Connection, state: DeviceState) -> None:
+    """Make the tables of a new file, with what is in it from the start, within the caller's transaction."""
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {known_layout()}")
+    for table in TABLES.values():
+        connection.execute(table)
+    empty = DeviceState(state.plan, state.round_seconds, b"", -1, state.silent_through)
+    row = (state.plan, state.round_seconds, state.silent_through)
+    connection.execute("INSERT INTO device VALUES (1, ?, ?, x'', -1, 0.0, x'', ?, NULL, NULL)", row)
+    connection.execute("INSERT INTO consent VALUES (1, NULL, NULL, '', NULL)")
+    connection.execute("INSERT INTO limits VALUES (1, 0.0, 0.0, 0, NULL, NULL)")
+    save(connection, empty, state)
+
+
+# What is broken
+
+
+class BrokenError(Exception):
+    """The file cannot be read as a state file."""
+
+
+def check_identity(connection: sqlite3.Connection) -> None:
+    """Raise where a database of any layout is broken, or its row about the device is."""
+    [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
+    if verdict != "ok":
+        raise BrokenError("corrupt")
+    if "device" not in _tables_in(connection):
+        raise BrokenError("tables are missing")
+    columns = "plan, round_seconds, secret, epoch, held, checksum"
+    row = connection.execute(f"SELECT {columns} FROM device").fetchone()  # noqa: S608
+    if row is None:
+        raise BrokenError("empty tables")
+    plan, round_seconds, secret, epoch, held, kept_checksum = row
+    if not isinstance(secret, bytes) or len(secret) != SECRET_BYTES or not any(secret):
+        raise BrokenError("no valid secret")
+    if not isinstance(epoch, int) or epoch < 0:
+        raise BrokenError("no valid epoch")
+    try:
+        is_whole = kept_checksum == checksum(secret, str(plan), round_seconds, epoch, held)
+    except (TypeError, ValueError):
+        is_whole = False
+    if not is_whole:
+        raise BrokenError("corrupt")
+
+
+def _tables_in(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def check_content(connection: sqlite3.Connection) -> DeviceState:
+    """What a file of this layout holds, read once as far as it is read later; raise where it is broken."""
+    check_identity(connection)
+    if not _tables_in(connection) >= TABLES.keys():
+        raise BrokenError("tables are missing")
+    if _has_misfits(connection):
+        raise BrokenError("corrupt")
+    try:
+        state = load(connection)
+        # SQLite's own check does not look into texts.
+        for held in state.plans.values():
+            _ = held.bits
+        for entry in state.ledger.values():
+            json.loads(entry.classes)
+        for kept in state.waiting:
+            kept.is_intact(state.plan)
+        json.loads(state.consent.questions or "{}")
+        is_known = {state.consent.choice, state.consent.in_force} <= {None, *CONSENTS}
+        [(held_loss,)] = connection.execute("SELECT held FROM device")
+        if not is_known or held_by(state) != held_loss:
+            raise BrokenError("corrupt")
+    except (ValueError, TypeError, ArithmeticError, LookupError, ReticentError):
+        raise BrokenError("corrupt") from None
+    return state
+
+
+def _has_misfits(connection: sqlite3.Connection) -> bool:
     """
     Whether a value has another type than its column, which SQLite allows and its check passes.
 
@@ -258,9 +436,37 @@ def has_misfits(connection: sqlite3.Connection) -> bool:
         misfits = []
         for line in definition.splitlines():
             name, kind, *constraints = (*line.partition("--")[0].replace(",", "").split(), "", "")
-            if kind in ("INTEGER", "REAL", "TEXT", "BLOB"):
+            if kind in _KINDS:
                 other = kind if {"NOT", "PRIMARY"}.intersection(constraints) else "NULL"
                 misfits.append(f"typeof({name}) NOT IN ('{kind.lower()}', '{other.lower()}')")
         if connection.execute(f"SELECT 1 FROM {table} WHERE {' OR '.join(misfits)} LIMIT 1").fetchone():  # noqa: S608
             return True
     return False
+
+
+def read_remains(path: str) -> tuple[int, bool]:
+    """What can be read of a broken file: its epoch, and whether the person paused it."""
+    from os.path import abspath
+    from urllib.parse import quote
+
+    is_paused = False
+    lasting = "SELECT 1 FROM pauses WHERE through_round IS NULL AND reason = ?"
+    columns = "plan, round_seconds, secret, epoch, held, checksum, (SELECT max(epoch) FROM epochs)"
+    try:
+        address = f"file:{quote(abspath(path))}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=0)) as connection:
+            with suppress(sqlite3.Error, ValueError):
+                is_paused = connection.execute(lasting, (ASKED,)).fetchone() is not None
+            [row] = connection.execute(f"SELECT {columns} FROM device")  # noqa: S608
+    except (sqlite3.Error, ValueError):
+        return 0, is_paused
+    plan, round_seconds, secret, epoch, held, kept, latest = row
+    try:
+        if kept == checksum(secret, plan, round_seconds, epoch, held):
+            return epoch, is_paused
+    except (TypeError, ValueError, AttributeError):
+        pass
+    # A number that is damaged itself must not be a huge one.
+    numbers = [number for number in (epoch, latest) if isinstance(number, int)]
+    known = min(numbers) if len(numbers) == 2 and 0 <= min(numbers) < 10**8 else 0
+    return known, is_paused

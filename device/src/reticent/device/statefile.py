@@ -38,22 +38,37 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
 
 from reticent.device.backlog import StateBusyError
 from reticent.device.locks import ProcessLock
 from reticent.device.quarantine import (
     COMPANIONS,
-    BrokenError,
     Identity,
-    check_content,
     check_header,
-    check_identity,
+    check_owner,
     folder_of,
     is_absent,
     make_file,
+    write_limits,
 )
-from reticent.device.schema import check_layout, device_row, known_layout, layout_of, run_missing_steps
+from reticent.device.schema import (
+    BrokenError,
+    check_content,
+    check_identity,
+    check_layout,
+    known_layout,
+    layout_of,
+    load,
+    run_missing_steps,
+    save,
+)
 from reticent.errors import StateError
+
+if TYPE_CHECKING:
+    from reticent.device.state import DeviceState
+
+AResult = TypeVar("AResult")
 
 _CHECKPOINT_PAGES = 48  # pages of 4 kB in the log, at which it is copied into the file, with a sync
 
@@ -65,9 +80,8 @@ class StateFile:
     One state file, shared by the threads of this process and by other processes.
 
     `identity` is called when a file has to be made; None: it must exist, and nothing is ever replaced.
-    `after_opening` is called within a transaction each time the file was opened, also when it was found replaced
-    in between, with the faults to note: others could read the file, or it was made in place of one that is broken or
-    gone.
+    `opened` is an event, each time the file was opened, also when it was found replaced in between. It comes with the
+    faults to note: others could read the file, or it was made in place of one that is broken or gone.
     `after_fork` is called in the child of a fork.
     """
 
@@ -75,19 +89,20 @@ class StateFile:
         self,
         path: str,
         identity: Callable[[], Identity] | None,
-        after_opening: Callable[[sqlite3.Connection, list[str]], None],
+        opened: Callable[[DeviceState, list[str]], DeviceState],
         after_fork: Callable[[], None],
         patience: float = 2.0,
     ) -> None:
         self.path = path
         self.epoch: int | None = None
         self._identity = identity
-        self._after_opening = after_opening
+        self._opened = opened
         self._after_fork = after_fork
         self._lock = threading.RLock()
         self._depth = 0
         self._connection: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
+        self._known: tuple[int, DeviceState] | None = None  # what the file held, and its `data_version` then
         self._pid = os.getpid()
         self._closed = False
         self._log_to_wipe = False
@@ -112,11 +127,44 @@ class StateFile:
             raise
         return connection
 
+    def update(
+        self,
+        event: Callable[[DeviceState], tuple[DeviceState, AResult]],
+        *,
+        durable: bool = False,
+        patience: float = 0.25,
+        committed: Callable[[DeviceState], None] = lambda state: None,
+    ) -> AResult:
+        """
+        Replace the state by what an event makes of it, all or nothing; `durable`: on disk when this returns.
+
+        `committed` is called with the new state before any other event.
+        """
+        with self.transaction(durable=durable, patience=patience) as connection:
+            before = self._state_in(connection)
+            after, result = event(before)
+            if before.limits != after.limits and self._identity is not None:
+                write_limits(self.path, after.limits)
+            save(connection, before, after)
+            connection.execute("COMMIT")
+            self._know(connection, after)
+            committed(after)
+        return result
+
+    def read(self, patience: float = 2.0) -> DeviceState:
+        """What the file holds now."""
+        with self._hold(patience) as connection:
+            connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+            try:
+                connection.execute("BEGIN")
+                check_layout(self.path, layout_of(connection))
+                return self._state_in(connection)
+            finally:
+                self._roll_back(connection)
+
     @contextmanager
-    def transaction(
-        self, *, durable: bool = False, patience: float = 0.25, committed: Callable[[], None] = lambda: None
-    ) -> Iterator[sqlite3.Connection]:
-        """All or nothing; `durable`: on disk when left. `committed` is called before any other transaction."""
+    def transaction(self, *, durable: bool = False, patience: float = 0.25) -> Iterator[sqlite3.Connection]:
+        """Alone with the file; what is not committed inside is undone."""
         with self._hold(patience) as connection:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
             # Before BEGIN: within a transaction SQLite does not change it.
@@ -125,24 +173,21 @@ class StateFile:
                 connection.execute("BEGIN IMMEDIATE")
                 check_layout(self.path, layout_of(connection))
                 yield connection
-                self.epoch = device_row(connection).epoch
-                connection.execute("COMMIT")
-            except BaseException:
-                self._roll_back(connection)
-                raise
-            committed()
-
-    @contextmanager
-    def view(self, patience: float = 2.0) -> Iterator[sqlite3.Connection]:
-        """A consistent snapshot, for reading."""
-        with self._hold(patience) as connection:
-            connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
-            try:
-                connection.execute("BEGIN")
-                check_layout(self.path, layout_of(connection))
-                yield connection
             finally:
                 self._roll_back(connection)
+
+    def _state_in(self, connection: sqlite3.Connection) -> DeviceState:
+        """What the file holds, within a transaction: read again where another connection has changed it."""
+        [(version,)] = connection.execute("PRAGMA data_version")
+        if self._known is None or self._known[0] != version:
+            self._known = version, load(connection)
+        return self._known[1]
+
+    def _know(self, connection: sqlite3.Connection, state: DeviceState) -> None:
+        """What was committed just now; another connection's commit since then would show."""
+        self.epoch = state.epoch
+        if self._known is not None:
+            self._known = self._known[0], state
 
     def stamp(self) -> tuple[int, ...]:
         """What changes with every transaction, of another process too: times and sizes of the file and its log."""
@@ -152,6 +197,31 @@ class StateFile:
                 status = os.stat(path)
                 stamp += (status.st_ino, status.st_mtime_ns, status.st_size)
         return tuple(stamp)
+
+    # After "denied" nothing leaves, not even what is on its way in another thread or process
+
+    @contextmanager
+    def sending(self) -> Iterator[bool]:
+        """
+        Held by a sender from its claim until its bytes are sent, or its process ends; False: a choice is being
+        made.
+        """
+        try:
+            lock = ProcessLock(f"{self.path}-sending")
+        except OSError:  # too many open files, for instance: taking consent back could not wait for this one
+            yield False
+            return
+        with closing(lock):
+            yield lock.take(shared=True)
+
+    def wait_for_senders(self, seconds: float) -> bool:
+        """Wait until nothing is being sent that began before now; returns whether that was in time."""
+        try:
+            lock = ProcessLock(f"{self.path}-sending")
+        except OSError:
+            return False
+        with closing(lock):
+            return lock.wait(seconds)
 
     def wipe_log(self) -> None:
         """Truncate the log, so that deleted values do not linger; where that fails, before the next transaction."""
@@ -223,9 +293,13 @@ class StateFile:
         connection, notes = self._open(self._identity() if self._identity else None, patience)
         try:
             connection.execute("BEGIN IMMEDIATE")
-            self._after_opening(connection, notes)
-            self.epoch = device_row(connection).epoch
+            before = self._state_in(connection)
+            after = self._opened(before, notes)
+            if self._identity is not None:
+                write_limits(self.path, after.limits)
+            save(connection, before, after)
             connection.execute("COMMIT")
+            self._know(connection, after)
             self._inode = _inode(self.path)
         except BaseException:
             connection.close()
@@ -287,7 +361,7 @@ class StateFile:
                 layout = layout_of(connection)  # of the log too, which the header is not
                 check_layout(path, layout)
                 if layout == known_layout():
-                    check_content(path, connection, identity)
+                    check_owner(path, check_content(connection), identity)
                 connection.execute("ROLLBACK")
                 if layout < known_layout():
                     _upgrade(path, connection, identity)
@@ -314,7 +388,9 @@ class StateFile:
             self._disconnect()
 
     def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
+        self._known = None
         if connection is None:
             return
         if self._pid != os.getpid():
@@ -326,7 +402,7 @@ class StateFile:
 
 def _upgrade(path: str, connection: sqlite3.Connection, identity: Identity | None) -> None:
     """
-    Run the missing steps in one durable transaction: after a crash the file has the old layout or the new one.
+    RunFacts the missing steps in one durable transaction: after a crash the file has the old layout or the new one.
 
     A file that was broken before is quarantined like any other. One that was whole stays as it is where a step
     fails: a new secret would cost privacy.
@@ -336,7 +412,7 @@ def _upgrade(path: str, connection: sqlite3.Connection, identity: Identity | Non
     check_identity(connection)
     try:
         run_missing_steps(connection)
-        check_content(path, connection, identity)
+        check_owner(path, check_content(connection), identity)
     except StateError:
         raise
     except Exception as error:

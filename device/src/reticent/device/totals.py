@@ -5,16 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from reticent.device import plans
 from reticent.device.clamp import Value, cut, whole
+from reticent.device.state import Place
+from reticent.frozen import replace
 
 if TYPE_CHECKING:
-    import sqlite3
-
+    from reticent.device.state import DeviceState
     from reticent.plan import Metric
 
-
-Place = tuple[int, str]  # a round and a metric
 
 Mode = Literal["add", "set", "first"]  # added to the total, replaces it, or counts only where there is none
 
@@ -61,41 +59,33 @@ def _sum(total: Value, amount: Value, max_value: Value) -> Value:
     return total if type(total) is int else cut(total)
 
 
-def write(connection: sqlite3.Connection, changes: TotalChanges) -> int:
-    """Apply changes; returns how many were for an answered round. Those of rounds without an answer are dropped."""
+def write(state: DeviceState, changes: TotalChanges) -> DeviceState:
+    """Apply changes. Those of rounds without an answer are dropped; those of answered rounds are counted as late."""
     late = 0
-    for (round_number, metric), change in changes.items():
-        if not 0 <= round_number < 2**53:  # by a clock that is very wrong; SQLite would not take the number
+    totals = dict(state.totals)
+    for (number, metric), change in changes.items():
+        if not 0 <= number < 2**53 or number in state.reports:  # by a clock that is very wrong, for instance
             late += 1
-            continue
-        [(answered, silent)] = connection.execute(
-            "SELECT EXISTS (SELECT 1 FROM reports WHERE round = :round),"
-            " EXISTS (SELECT 1 FROM device WHERE silent_through >= :round)",
-            {"round": round_number},
-        )
-        if answered or silent or plans.is_paused_in(connection, round_number, round_number):
-            late += answered
-            continue
-        row = connection.execute(
-            "SELECT value FROM totals WHERE round = ? AND metric = ?", (round_number, metric)
-        ).fetchone()
-        total = merge_changes((_number(row[0]), 0, "set", 0), change)[0] if row else max(change[0], change[3])
-        connection.execute(
-            "INSERT OR REPLACE INTO totals (round, metric, value) VALUES (?, ?, ?)",
-            (round_number, metric, str(total)),
-        )
-    return late
+        elif number > state.silent_through and not state.is_paused_in(number, number):
+            place = (number, metric)
+            total = max(change[0], change[3])
+            if place in totals:
+                total = merge_changes((_number(totals[place]), 0, "set", 0), change)[0]
+            totals[place] = str(total)
+    return replace(state, totals=totals).noting("late-value", late)
 
 
-def read(connection: sqlite3.Connection, round_number: int) -> dict[str, Value]:
+def read(state: DeviceState, round_number: int) -> dict[str, Value]:
     """The totals of a round."""
-    rows = connection.execute("SELECT metric, value FROM totals WHERE round = ?", (round_number,))
-    return {metric: _number(value) for metric, value in rows}
+    return {
+        metric: _number(value) for (number, metric), value in state.totals.items() if number == round_number
+    }
 
 
-def erase(connection: sqlite3.Connection, first: int, last: int) -> None:
-    """Delete the totals of the rounds from `first` to `last`."""
-    connection.execute("DELETE FROM totals WHERE round BETWEEN ? AND ?", (first, last))
+def erase(state: DeviceState, first: int, last: int) -> DeviceState:
+    """Without the totals of the rounds from `first` to `last`."""
+    totals = {place: value for place, value in state.totals.items() if not first <= place[0] <= last}
+    return state if len(totals) == len(state.totals) else replace(state, totals=totals)
 
 
 def _number(text: object) -> Value:

@@ -33,6 +33,7 @@ class SubsetSelection(Mechanism):
     **Theorem.** For every base set by itself, all v, v' and Z:  P(Z | v) ≤ e^ε P(Z | v'). *Proof.* Given B, the shift
     is s with weight a if v - s ∈ B and b if not, and r more for s = 0 whatever v is. a ≤ e^ε b, because
     2⁶⁴ ≤ b (ω e^ε + k - ω); adding r to both, or several shifts that give the same Z, keeps the ratio. ∎
+    Theorems `subset_selection` and `subset_high` of proofs/.
 
     So a base set that is known, or drawn badly, costs precision and never privacy. A base set that is uniform gives
 

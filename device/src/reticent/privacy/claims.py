@@ -96,7 +96,7 @@ devices whose rounded values repeat in different patterns, even if both change i
 rounding may join two values of one device and separate those of the other"""
 tight = true
 tests = ["device/tests/laws/test_plans.py::test_same_pattern"]
-theorems = ["proofs/Patterns.v::lifetime_loss_of_mean", "proofs/Claims.v::same_pattern_histogram"]
+theorems = ["proofs/Patterns.v::loss_by_width_of_mean", "proofs/Claims.v::same_pattern_histogram"]
 
 [change_per_round]
 title = "change moved by one round"
@@ -136,7 +136,7 @@ tests = [
   "device/tests/laws/test_windows.py::test_one_window",
   "device/tests/laws/test_windows.py::test_two_windows",
 ]
-theorems = ["proofs/Windows.v::loss_of_sampled_plan"]
+theorems = ["proofs/Plans.v::loss_of_asked"]
 
 [spent]
 title = "loss so far"
@@ -162,7 +162,7 @@ observer = "all rounds, and knows that they are one device's"
 not_covered = "answers that were remembered under another version, whose loss adds"
 tight = true
 tests = ["device/tests/laws/test_sampled_windows.py::test_two_windows_lose_twice_epsilon_over_all_histories"]
-theorems = ["proofs/Windows.v::loss_of_windows"]
+theorems = ["proofs/Windows.v::loss_of_windows", "proofs/Windows.v::loss_of_a_year"]
 
 [tracking]
 title = "matched"

@@ -235,7 +235,7 @@ def loss_of_asked(
         Σ over groups of joint_limit_loss(A and the group)  +  Σ of the losses of the other metrics in A.
 
     Proof: A is the same whatever the values are, so condition on it; given A, the report is that of a plan that asks
-    the metrics of A alone. Attained where counters of a group are alike.
+    the metrics of A alone. Attained where counters of a group are alike. Theorem `loss_of_asked` of proofs/.
 
     For a group of unlike counters with many subsets, a subset counts as the lesser of its sum of losses and the
     whole group's figure, neither of which is below the truth.
@@ -278,7 +278,7 @@ def loss_of_window(
     without flips, whose loss is `loss_per_round`, or `joint_limit_loss` for the members of a group. Attained,
     by histories that hold the worst values throughout, where counters of a group are alike. V windows have
     independent draws and lose V times as much, also attained.
-    Theorems `loss_of_sampled_plan` and `loss_of_windows` of proofs/.
+    Theorems `loss_of_asked` and `loss_of_windows` of proofs/.
 
     `alone` are the metrics without a group, `groups` the members of each group and their limit. Observer:
     sees the window, or all windows, linked. Not covered: that a device is on, tags, and the address.

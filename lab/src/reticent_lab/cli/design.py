@@ -18,7 +18,7 @@ from reticent_collector.cli.output import VerbCommand
 from reticent_lab.cli.values import recorded_values
 
 if TYPE_CHECKING:
-    from reticent_lab.design import Figure, Spread
+    from reticent_lab.design import Figure, ValueSpread
 
 KEYS = ("unit", "goal", "range", "buckets", "edges", "labels", "values", "pilot")
 """What a metric can be given, as key=value."""
@@ -135,7 +135,7 @@ def design(out: Path | None, as_json: bool, metrics: tuple[str, ...], **wanted: 
 
 def _figure(text: str, round_days: int | None) -> Figure:
     """A metric, from the words of the command line."""
-    from reticent_lab.design import Figure, Spread
+    from reticent_lab.design import Figure, ValueSpread
 
     name, *words = (word.strip() for word in text.split(","))
     kind = words.pop(0) if words and "=" not in words[0] else "mean"
@@ -151,7 +151,7 @@ def _figure(text: str, round_days: int | None) -> Figure:
         raise click.UsageError(f"--metric {name}: expected values or pilot, got both.")
     spread = None
     if "values" in given:
-        spread = Spread.recorded(recorded_values(given["values"]))
+        spread = ValueSpread.recorded(recorded_values(given["values"]))
     elif "pilot" in given:
         spread = _pilot(given["pilot"], round_days)
     try:
@@ -181,9 +181,9 @@ def _exact(given: dict[str, str], key: str) -> Fraction | None:
     return exact(text[:-1]) / 100 if text.endswith("%") else exact(text)
 
 
-def _pilot(path: str, round_days: int | None) -> Spread:
+def _pilot(path: str, round_days: int | None) -> ValueSpread:
     """The newest round of a sealed histogram in a CSV file."""
-    from reticent_lab.design import Spread
+    from reticent_lab.design import ValueSpread
 
     try:
         with open(path, newline="", encoding="utf-8") as file:
@@ -192,7 +192,7 @@ def _pilot(path: str, round_days: int | None) -> Spread:
         rows = [row for row in rows if (row.get("round") or row.get("start_time") or "") == newest]
         rows.sort(key=lambda row: float(row["bucket_low"]))
         edges = [float(row["bucket_low"]) for row in rows] + [float(rows[-1]["bucket_high"])]
-        return Spread.sealed(edges, [float(row["value"]) for row in rows], round_days or 1)
+        return ValueSpread.sealed(edges, [float(row["value"]) for row in rows], round_days or 1)
     except (OSError, KeyError, ValueError, TypeError):
         raise ReticentError(
             f"{path}: expected a CSV file of one histogram, with the columns bucket_low, bucket_high and value.\n"

@@ -8,7 +8,7 @@ from typing import Literal
 
 from reticent.errors import ParameterError
 from reticent_collector.estimates import check_confidence
-from reticent_lab.design.spread import Spread
+from reticent_lab.design.spread import ValueSpread
 
 Promise = Literal["constant", "window", "year"]
 
@@ -38,7 +38,7 @@ class Figure:
     buckets: int | None = None
     edges: tuple[Fraction, ...] = ()
     labels: tuple[str, ...] = ()
-    spread: Spread | None = None
+    spread: ValueSpread | None = None
 
     def __post_init__(self) -> None:
         def refuse(part: str, expected: str, given: object) -> None:

@@ -39,7 +39,7 @@ _FACTORS = (1e-6, 1e6)
 
 
 @dataclass(frozen=True)
-class Shape:
+class PlanShape:
     """A plan but for its metrics' ranges, mechanisms and epsilons."""
 
     round_days: int
@@ -53,7 +53,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Part:
+class PlannedMetric:
     """One metric of a plan, and what comes of it; half-widths in the unit of its figure."""
 
     figure: Figure
@@ -73,9 +73,9 @@ class Proposal:
     """A plan that answers a question as well as one can."""
 
     question: Question
-    shape: Shape
+    shape: PlanShape
     plan: Plan
-    parts: tuple[Part, ...]
+    parts: tuple[PlannedMetric, ...]
 
     @cached_property
     def card(self) -> PrivacyCard:
@@ -126,7 +126,7 @@ def wanted(figure: Figure, round_days: int) -> float:
     return float(figure.max_value or 1)
 
 
-def shapes(question: Question) -> Iterator[Shape]:
+def shapes(question: Question) -> Iterator[PlanShape]:
     """Every shape that suits a question: windows are whole periods, or periods are whole windows."""
     for round_days in question.rounds:
         windows: Sequence[int] = (0,)
@@ -138,7 +138,7 @@ def shapes(question: Question) -> Iterator[Shape]:
             ]
         for window_days in windows:
             for asked in range(1, len(question.figures) + 1):
-                yield Shape(round_days, window_days, asked)
+                yield PlanShape(round_days, window_days, asked)
 
 
 @lru_cache(maxsize=512)
@@ -235,14 +235,14 @@ class _Curve:
 
 @lru_cache(maxsize=4096)
 def _curves(
-    figure: Figure, name: str, shape: Shape, per: int, answering: int, confidence: float
+    figure: Figure, name: str, shape: PlanShape, per: int, answering: int, confidence: float
 ) -> tuple[_Curve, ...]:
     sampled = shape.window_days > 0
     found = []
     for metrics in _variants(figure, shape.round_days, name, sampled):
         reports = max(1, answering * per // shape.window_days) if sampled else answering
         parts = np.array([expected_half_width(one, reports, confidence) for one in metrics])
-        alone = Shape(shape.round_days, shape.window_days, 1)
+        alone = PlanShape(shape.round_days, shape.window_days, 1)
         parts *= _averaging(metrics[_POINTS * 3 // 4], alone, per, 1 << answering.bit_length(), confidence)
         losses = np.array([_loss(one, sampled) for one in metrics])
         epsilons = np.array([float(one.mechanism.epsilon) for one in metrics])
@@ -258,7 +258,7 @@ def _loss(metric: Metric, sampled: bool) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _averaging(metric: Metric, shape: Shape, per: int, answering: int, confidence: float) -> float:
+def _averaging(metric: Metric, shape: PlanShape, per: int, answering: int, confidence: float) -> float:
     """How much wider the average of a period is than one round with as many reports would be."""
     reports = max(1, answering * per // shape.window_days) if shape.window_days else answering
     if per == (shape.window_days or shape.round_days):
@@ -268,12 +268,12 @@ def _averaging(metric: Metric, shape: Shape, per: int, answering: int, confidenc
     )
 
 
-def _half_width(metric: Metric, shape: Shape, per: int, answering: int, confidence: float) -> float:
+def _half_width(metric: Metric, shape: PlanShape, per: int, answering: int, confidence: float) -> float:
     """Of the period, at worst."""
     return expected_average_half_width(metric, answering, per // shape.round_days, confidence, shape.answers)
 
 
-def answering(question: Question, shape: Shape) -> int:
+def answering(question: Question, shape: PlanShape) -> int:
     """How many devices answer a metric, in a round or in a window."""
     return max(1, question.reports * shape.asked // len(question.figures))
 
@@ -283,7 +283,7 @@ class _Draft:
     """A shape, and for each metric what it can be."""
 
     question: Question
-    shape: Shape
+    shape: PlanShape
     curves: list[tuple[_Curve, ...]] = field(default_factory=list)
     ranges: list[NDArray[np.float64]] = field(default_factory=list)
     tops: list[list[Fraction]] = field(default_factory=list)
@@ -393,7 +393,7 @@ class _Draft:
         figure, days, name = self.question.figures[place], self.shape.round_days, self.question.name
         return metric_of(figure, days, name, sampled, curve.settings, epsilon, self.tops[place][best])
 
-    def _part(self, place: int, curve: _Curve, best: int, epsilon: Fraction) -> Part:
+    def _part(self, place: int, curve: _Curve, best: int, epsilon: Fraction) -> PlannedMetric:
         shape, question = self.shape, self.question
         figure, metric = question.figures[place], self._metric(place, curve, best, epsilon)
         count = answering(question, shape)
@@ -401,7 +401,7 @@ class _Draft:
         cut = float(self.ranges[place][best, 1])
         noise = _half_width(metric, shape, question.per, count, question.confidence)
         of_round = expected_half_width(metric, count, question.confidence)
-        return Part(figure, metric, (noise + cut) / days, cut / days, of_round)
+        return PlannedMetric(figure, metric, (noise + cut) / days, cut / days, of_round)
 
     def _plan(self, metrics: Sequence[Metric]) -> Plan:
         seconds = self.shape.round_days * DAY
@@ -410,11 +410,11 @@ class _Draft:
         grace = max(7 * DAY, 3 * seconds)
         return Plan(self.question.name, 1, seconds, grace, tuple(metrics), answers=answers)
 
-    def _proposal(self, parts: Sequence[Part]) -> Proposal:
+    def _proposal(self, parts: Sequence[PlannedMetric]) -> Proposal:
         return Proposal(self.question, self.shape, self._plan([part.metric for part in parts]), tuple(parts))
 
 
-def _loss_of(part: Part, shape: Shape) -> float:
+def _loss_of(part: PlannedMetric, shape: PlanShape) -> float:
     return _loss(part.metric, shape.window_days > 0)
 
 

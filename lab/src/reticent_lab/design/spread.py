@@ -45,7 +45,7 @@ def round_numbers(top: float, unit: str = "") -> list[Fraction]:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class ValueSpread:
     """
     How values spread, by the days of a round: sorted values, and the share of each.
 
@@ -55,7 +55,7 @@ class Spread:
     by_days: Mapping[int, tuple[NDArray[np.float64], NDArray[np.float64]]]
 
     @classmethod
-    def recorded(cls, recording: Recorded) -> Spread:
+    def recorded(cls, recording: Recorded) -> ValueSpread:
         """Of recorded days, whose totals over whole weeks and months it has too."""
         by_days = {}
         for days in (1, 7, 28):
@@ -68,7 +68,7 @@ class Spread:
         return cls(by_days)
 
     @classmethod
-    def sealed(cls, edges: list[float], shares: list[float], days: int) -> Spread:
+    def sealed(cls, edges: list[float], shares: list[float], days: int) -> ValueSpread:
         """
         Of a sealed histogram of rounds of so many days.
 

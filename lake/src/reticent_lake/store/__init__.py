@@ -2,7 +2,7 @@
 Open rounds as Parquet files in a folder or object store, which any number of collectors share.
 
 Collectors do not communicate: each writes its own parts, and duplicates are found when a round is counted.
-`docs/reference/lake.md` has the files, the states and the proof.
+`docs/reference/lake.md` has the files and the states, the README of this house the proof.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from reticent.errors import ParameterError
 from reticent.plan.card import duration
 from reticent.privacy import printed
 from reticent_lab.design.question import DAY, LENGTHS, MOST_DEVICES, Question
-from reticent_lab.design.search import POLICY, Part, Proposal, estimate, proposals
+from reticent_lab.design.search import POLICY, PlannedMetric, Proposal, estimate, proposals
 from reticent_lab.design.text import metric_text, toml_number
 
 WIDER = {days: name for name, days in LENGTHS.items()} | {84: "12 weeks"}
@@ -27,7 +27,7 @@ class Instead:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Suggestion:
     """What a question comes to."""
 
     best: Proposal
@@ -44,14 +44,15 @@ class Answer:
 
 
 @lru_cache(maxsize=256)
-def answer(question: Question) -> Answer:
+def answer(question: Question) -> Suggestion:
     """
     The best plan for a question.
 
+    >>> from reticent_lab.design import Figure
     >>> figure = Figure("minutes", unit="minute", max_value=Fraction(1440))
     >>> best = answer(Question((figure,), devices=50_000, limit=Fraction(12))).best
     >>> best.shape.window_days, float(best.parts[0].epsilon), round(best.parts[0].half_width, 1)
-    (56, 1.5, 28.2)
+    (56, 1.5, 28.3)
     """
     found = proposals(question)
     if not found:
@@ -62,7 +63,9 @@ def answer(question: Question) -> Answer:
             "fewer metrics, or a larger limit",
         )
     best = found[0]
-    return Answer(best, tuple(_others(best, found)), _otherwise(best), () if best.met else _gives_up(best))
+    return Suggestion(
+        best, tuple(_others(best, found)), _otherwise(best), () if best.met else _gives_up(best)
+    )
 
 
 def _others(best: Proposal, found: list[Proposal]) -> Iterator[Instead]:
@@ -131,7 +134,7 @@ def amount(number: float) -> str:
     return f"{float(shown):,.10g}"
 
 
-def accuracy(part: Part, question: Question) -> str:
+def accuracy(part: PlannedMetric, question: Question) -> str:
     """How precise a figure is, in words."""
     figure = part.figure
     unit = f" {figure.unit}" if figure.unit else ""
@@ -169,7 +172,7 @@ def losses(proposal: Proposal) -> str:
     )
 
 
-def reasons(answer: Answer) -> list[str]:
+def reasons(answer: Suggestion) -> list[str]:
     """Why the plan is as it is."""
     best = answer.best
     shape = best.shape
@@ -204,7 +207,7 @@ def compared(best: Proposal, other: Proposal) -> str:
     return f"half-widths {other.factor / best.factor:.3g} times as wide, at a loss of {printed(other.loss)}"
 
 
-def plan_text(answer: Answer) -> str:
+def plan_text(answer: Suggestion) -> str:
     """A whole plan.toml, with the reasons as comments."""
     best = answer.best
     question, shape = best.question, best.shape
@@ -240,7 +243,7 @@ def plan_text(answer: Answer) -> str:
     return text
 
 
-def check_command(answer: Answer, path: str) -> str:
+def check_command(answer: Suggestion, path: str) -> str:
     """What prints the figures of a round once more."""
     question = answer.best.question
     confidence = "" if question.confidence == 0.95 else f" --confidence {question.confidence:g}"

@@ -72,6 +72,7 @@ def test_a_person_logs_in_follows_a_metric_and_toggles_a_segment(
     log_in(page, keys[1])
     expect(page.locator("h1")).to_have_text("editor_seconds")
     page.goto("/")
+    page.evaluate("for (const group of document.querySelectorAll('details')) group.open = true")
     page.get_by_role("link", name="editor_seconds").first.click()
     expect(page.locator("h1")).to_have_text("editor_seconds")
     page.goto("/plans/demo/metrics/editor_seconds?by=os")

@@ -114,11 +114,11 @@ def plural(unit: str, value: float = 2) -> str:
     """
     A unit as it follows a number. Symbols and free text stay as the plan has them.
 
-    >>> plural("second"), plural("second", 1), plural("entry"), plural("crash"), plural("MB")
-    ('seconds', 'second', 'entries', 'crashes', 'MB')
+    >>> plural("second"), plural("second", 1), plural("entry"), plural("crash"), plural("MB"), plural("percent")
+    ('seconds', 'second', 'entries', 'crashes', 'MB', 'percent')
     """
     word = unit.isascii() and unit.isalpha() and unit.islower() and (len(unit) > 3 or unit in ("day", "bit"))
-    if abs(value) == 1 or not word or unit.endswith("s"):
+    if abs(value) == 1 or not word or unit.endswith("s") or unit == "percent":
         return unit
     if unit.endswith(("sh", "ch", "x")):
         return f"{unit}es"

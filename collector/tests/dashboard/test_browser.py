@@ -57,8 +57,7 @@ class Visitor:
     def visible(self) -> set[str]:
         """The lines of the chart that can be seen."""
         shown = self.page.evaluate(
-            "[...document.querySelectorAll('.chart.wide [data-line]')]"
-            ".filter(line => getComputedStyle(line).display !== 'none').map(line => line.dataset.line)"
+            "[...document.querySelectorAll('.chart.wide [data-line]')].map(line => line.dataset.line)"
         )
         return set(shown)
 
@@ -98,17 +97,17 @@ def test_a_morning_with_the_dashboard(visit: Any) -> None:
     page.wait_for_selector("[data-line]", state="attached")
     assert visitor.visible() == {"windows", "macos", "linux"}
 
-    looks = visitor.looks()
-    page.uncheck("input[value=linux]")
-    assert visitor.visible() == {"windows", "macos"}
-    assert visitor.looks() == looks, "a tag is hidden without asking the server"
-    assert "tag=linux" not in page.url
-    page.reload()
+    page.evaluate("scrollTo(0, 200)")
+    page.locator("input[value=linux]").evaluate("box => box.click()")
+    page.wait_for_url("**tag=macos**")
+    page.wait_for_function("scrollY === 200")
     assert visitor.visible() == {"windows", "macos"}, "the address says what is shown"
+    assert "tag=linux" not in page.url
     twin = page.get_attribute(".bottom a", "href")
     assert twin is not None
     assert "by=os" in twin
 
+    page.click("text=More")
     page.select_option("select[name=confidence]", "99")
     page.wait_for_selector(".sure:has-text('99 % interval')")
     assert "confidence=99" in page.url
@@ -141,25 +140,24 @@ def test_a_tooltip_says_what_is_under_the_pointer(visit: Any, world: Any) -> Non
     assert lines[0].endswith("UTC")
     assert sorted(line.partition(":")[0] for line in lines[1:]) == ["linux", "macos", "windows"]
     page.uncheck("input[value=macos]")
-    hits[4].hover()
+    page.wait_for_url("**tag=linux**")
+    page.query_selector_all(".chart.wide.series .hit")[4].hover()
     assert "macos" not in page.inner_text("#tip")
     page.mouse.move(5, 5)
     assert page.is_hidden("#tip")
 
 
-def test_raw_and_norm_sub_change_places_without_a_reload(visit: Any) -> None:
+def test_a_tag_is_compared_with_the_baseline_that_a_reader_chooses(visit: Any) -> None:
     visitor = visit(viewport={"width": 1200, "height": 900})
-    page = visitor.go(f"{METRIC}/editor_spread")
-    looks = visitor.looks()
-    shown = (
-        "[...document.querySelectorAll('.chart.wide .bars')]"
-        ".filter(bars => getComputedStyle(bars).display !== 'none').map(bars => bars.classList[1])"
-    )
-    assert page.evaluate(shown) == ["raw"]
-    page.click("text=Norm-Sub >> nth=0")
-    assert page.evaluate(shown) == ["norm-sub"]
-    assert visitor.looks() == looks
-    assert "view=norm-sub" in page.url
+    page = visitor.go(f"{METRIC}/editor_seconds?every=day&by=os")
+    page.select_option("select[name=baseline]", "macos")
+    page.wait_for_url("**baseline=macos**")
+    assert "baseline" in page.inner_text("#by-tag tr:has(th:text-is('macos'))")
+    assert "difference" in page.inner_text("#by-tag tr:has(th:text-is('linux'))")
+    page.click("#by-tag ~ section summary:has-text('made of')")
+    page.select_option("form.controls >> nth=0 >> select[name=by]", "channel")
+    page.wait_for_url("**by=channel**")
+    assert "beta" in page.inner_text("#by-tag"), "a baseline of another segment is left out"
 
 
 def test_a_page_looks_again_and_leaves_the_reader_alone(visit: Any) -> None:
@@ -207,7 +205,7 @@ def test_a_page_says_since_when_its_figures_are_old_and_recovers(visit: Any) -> 
 LONG = CLEAR + '[segments]\nos = ["linux", "macos"]\n'
 
 
-def test_a_long_series_can_be_zoomed_and_is_printed_with_its_legend(visit: Any, make_world: Any) -> None:
+def test_a_long_series_is_one_drawing_that_is_printed_and_downloaded(visit: Any, make_world: Any) -> None:
     world = make_world(LONG)
     fleet = SdkFleet(world.plan, 6, seed=5, segments=[{"os": "linux"}, {"os": "macos"}] * 3)
     last = world.plan.round_at(world.now) - 3
@@ -216,23 +214,12 @@ def test_a_long_series_can_be_zoomed_and_is_printed_with_its_legend(visit: Any, 
     visitor = visit(viewport={"width": 1000, "height": 900}, timezone_id="Asia/Tokyo")
     visitor.home = f"http://127.0.0.1:{world.port}"
     page = visitor.go("/plans/small/metrics/minutes?every=round&rounds=200&by=os")
-    page.wait_for_selector(".zoomable canvas")
-    assert len(page.query_selector_all(".zoomable canvas")) == 2, "a strip for each tag"
-    assert page.is_hidden(".chart.wide.series")
-    box = page.query_selector(".zoomable .u-over").bounding_box()
-    drawn = "document.querySelector('.zoomable canvas').toDataURL()"
-    whole = page.evaluate(drawn)
-    page.mouse.move(box["x"] + 100, box["y"] + 40)
-    legend = page.inner_text(".zoomable .u-legend")
-    assert "2026" in legend
-    page.mouse.down()
-    page.mouse.move(box["x"] + 300, box["y"] + 40)
-    page.mouse.up()
-    assert page.evaluate(drawn) != whole
-    page.mouse.dblclick(box["x"] + 100, box["y"] + 40)
-    page.mouse.move(5, 5)
-    assert page.evaluate(drawn) == whole
+    assert page.is_visible(".chart.wide.series")
+    titles = "[...document.querySelectorAll('.chart.wide.series .unit')].map(text => text.textContent)"
+    assert page.evaluate(titles) == ["linux, h", "macos, h"], "a strip for each tag"
+    assert page.query_selector("canvas") is None
 
+    page.click("#numbers summary")
     begins = page.query_selector("#numbers time")
     assert begins.get_attribute("title").endswith("UTC")
     assert "UTC" not in begins.inner_text(), "times of day are the reader's own"
@@ -241,8 +228,22 @@ def test_a_long_series_can_be_zoomed_and_is_printed_with_its_legend(visit: Any, 
     assert download.value.suggested_filename == "minutes.png"
     page.emulate_media(media="print")
     assert page.is_visible(".chart.wide.series")
-    assert page.is_hidden(".zoomable")
+    assert page.is_hidden(".controls")
+    assert visitor.ground() == "rgb(255, 255, 255)", "paper is not grey"
     assert page.inner_text("figcaption").split()[:2] == ["linux", "macos"]
+
+
+def test_a_phone_shows_a_figure_on_its_first_screen(visit: Any) -> None:
+    """Choices that are rarely made are folded, unless they are."""
+    visitor = visit(viewport={"width": 390, "height": 844}, has_touch=True)
+    for path in (f"{METRIC}/editor_seconds?by=os", f"{METRIC}/editor_spread", f"{METRIC}/starts"):
+        page = visitor.go(path)
+        assert page.query_selector(".figure strong").bounding_box()["y"] < 844 / 2, path
+        assert page.is_hidden("select[name=confidence]")
+    page = visitor.go("/")
+    assert page.query_selector(".metrics .now").bounding_box()["y"] < 844 * 0.75
+    page = visitor.go(f"{METRIC}/editor_seconds?confidence=99")
+    assert page.is_visible("select[name=confidence]")
 
 
 def test_metrics_are_found_while_typing(visit: Any) -> None:
@@ -277,12 +278,13 @@ def test_everything_can_be_read_without_a_script(visit: Any) -> None:
     page.uncheck("input[value=linux]")
     page.click("button:has-text('Show')")
     page.wait_for_url("**tag=windows**")
-    boxes = page.query_selector_all("input[name=tag]")
+    boxes = page.query_selector_all("input[type=checkbox]")
     assert sorted(box.get_attribute("value") for box in boxes if box.is_checked()) == ["macos", "windows"]
-    assert page.get_attribute(".chart.wide [data-line=linux]", "class").endswith("off")
-    visitor.go(f"{METRIC}/editor_spread?view=norm-sub")
-    assert page.is_visible(".chart.wide .bars.norm-sub")
-    assert page.is_hidden(".chart.wide .bars.raw")
+    assert visitor.visible() == {"macos", "windows"}
+    visitor.go(f"{METRIC}/editor_spread")
+    page.click("text=Norm-Sub >> nth=0")
+    page.wait_for_url("**view=norm-sub#shares")
+    assert "Norm-Sub is the nearest histogram" in page.inner_text("#shares")
 
 
 def test_sliders_show_what_the_server_works_out(visit: Any, world: Any) -> None:

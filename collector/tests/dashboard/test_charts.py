@@ -92,12 +92,18 @@ def test_a_missing_round_is_a_gap_and_a_lone_round_a_whisker() -> None:
     assert chart.ends(whisker) == pytest.approx((4, 6), abs=0.05)
 
 
-def test_open_rounds_are_dashed_and_hollow() -> None:
-    marks = [mark(0, 5.0), mark(1, 6.0), mark(2, 7.0, 3, open=True)]
+def test_what_is_not_the_whole_period_is_hollow_and_no_line_goes_to_it() -> None:
+    """Neither from the period before nor to the one after."""
+    marks = [mark(0, 5.0), mark(1, 6.0), mark(2, 7.0, 3, hollow=True), mark(3, 6.0), mark(4, 6.0)]
     for chart in drawn(charts.series([charts.Line(marks)], "x", "")):
-        assert len(chart.all("circle", "open")) == 1
-        assert [path.get("class") for path in chart.all("path", "middle")] == ["middle", "middle open"]
-        assert [path.get("class") for path in chart.all("path", "band")] == ["band", "band open"]
+        (dot,) = chart.all("circle", "open")
+        (whisker,) = chart.all("path", "open")
+        assert chart.level(float(dot.get("cy"))) == pytest.approx(7, abs=0.05)
+        assert chart.ends(whisker) == pytest.approx((4, 10), abs=0.1)
+        for kind in ("middle", "band"):
+            across = [{round(x) for x, _ in chart.places(path)} for path in chart.all("path", kind)]
+            assert [len(places) for places in across] == [2, 2]
+            assert not any(round(float(dot.get("cx"))) in places for places in across)
     rounds = [charts.RoundBar(0, 10, 400, False, "four"), charts.RoundBar(20, 30, 100, True, "one")]
     for chart in drawn(charts.reports_per_round(rounds, "x")):
         bars = chart.all("rect", "bar")
@@ -114,43 +120,124 @@ def test_other_parameters_break_the_line_and_are_named() -> None:
     assert named == ["other parameters from version 3"]
 
 
-def test_an_interval_alone_is_drawn_as_a_step_over_its_period() -> None:
-    marks = [
-        replace(mark(place, 0.0), value=float("nan"), lower=low, upper=low + 10.0)
-        for place, low in enumerate((0.0, 10.0, 0.0))
+def boxes(count: int) -> list[charts.Mark]:
+    """Intervals without values: 0 to 10 and 10 to 20 by turns; the middle half of devices lies around each."""
+    ends = [(10.0 * (place % 2), 10.0 * (place % 2) + 10) for place in range(count)]
+    return [
+        replace(mark(place, 0.0), value=float("nan"), lower=low, upper=high, around=(low, high + 5))
+        for place, (low, high) in enumerate(ends)
     ]
-    for chart in drawn(charts.series([charts.Line(marks)], "x", "")):
+
+
+def test_an_interval_alone_is_a_box_on_the_stem_of_the_middle_half() -> None:
+    for chart in drawn(charts.series([charts.Line(boxes(3))], "x", "")):
         assert not chart.all("path", "middle")
-        top, bottom = chart.all("path", "edge")
-        assert [chart.level(y) for _, y in chart.places(top)] == pytest.approx(
-            [10, 10, 20, 20, 10, 10], abs=0.1
-        )
-        assert [chart.level(y) for _, y in chart.places(bottom)] == pytest.approx(
-            [0, 0, 10, 10, 0, 0], abs=0.1
-        )
-        across = [x for x, _ in chart.places(top)]
-        assert across == [x for x, _ in chart.places(bottom)]
-        assert across[1:-1:2] == across[2::2], "a step ends where the next begins"
-        assert across[1] - across[0] == pytest.approx(across[5] - across[4], abs=0.2)
+        ends = []
+        for box in chart.all("rect", "box"):
+            top, height = float(box.get("y")), float(box.get("height"))
+            ends += [chart.level(top + height), chart.level(top)]
+        assert ends == pytest.approx([0, 10, 10, 20, 0, 10], abs=0.1)
+        stems = [chart.level(float(stem.get("y2"))) for stem in chart.all("line", "stem")]
+        assert stems == pytest.approx([15, 25, 15], abs=0.1)
+    alone = drawn(charts.series([charts.Line(boxes(1))], "x", ""))[0].all("rect", "box")
+    assert float(alone[0].get("width")) < 30, "one period does not fill the chart"
 
 
-def test_a_long_line_is_drawn_coarser_and_its_band_holds_every_interval() -> None:
-    values = [10 + place % 7 for place in range(1000)]
-    values[500] = 60
-    marks = [mark(place, float(value), 3.0) for place, value in enumerate(values)]
+def test_many_intervals_alone_are_a_band_of_steps() -> None:
+    for chart in drawn(charts.series([charts.Line(boxes(60))], "x", "")):
+        assert not chart.all("rect", "box")
+        around, inner = chart.all("path", "band")
+        for band, top in ((around, 5), (inner, 0)):
+            corners = chart.places(band)
+            upper, lower = corners[: len(corners) // 2], corners[len(corners) // 2 :]
+            levels = [chart.level(y) for _, y in upper]
+            assert levels == pytest.approx([10 + top, 10 + top, 20 + top, 20 + top] * 30, abs=0.2)
+            assert [x for x, _ in upper] == [x for x, _ in reversed(lower)]
+            assert all(left[0] == right[0] for left, right in zip(upper[1::2], upper[2::2], strict=False))
+
+
+def test_a_long_line_is_drawn_by_pixels_and_its_band_holds_every_interval() -> None:
+    """And what is missing is missing in it too."""
+    values = {place: 10.0 + place % 7 for place in range(1000) if not 600 <= place < 640}
+    values[500] = 60.0
+    marks = [mark(place, value, 3.0) for place, value in values.items()]
     wide, narrow = drawn(charts.series([charts.Line(marks)], "x", ""))
     for chart, most in ((wide, 240), (narrow, 120)):
-        (band,), (line,) = chart.all("path", "band"), chart.all("path", "middle")
-        corners = chart.places(band)
+        bands, lines = chart.all("path", "band"), chart.all("path", "middle")
+        assert (len(bands), len(lines)) == (2, 2), "a gap"
+        (rule, *_) = chart.all("line", "rule")
+        left, right = float(rule.get("x1")), float(rule.get("x2"))
+        pixel = {place: left + (place + 0.5) / 1000 * (right - left) for place in values}
+        corners = [corner for band in bands for corner in chart.places(band)]
         assert len(corners) <= 2 * most
-        half = len(corners) // 2
-        at_once = -(-1000 // most)
-        for place, (upper, lower) in enumerate(zip(corners[:half], corners[: half - 1 : -1], strict=True)):
-            group = values[place * at_once : (place + 1) * at_once]
-            assert chart.level(upper[1]) == pytest.approx(max(group) + 3, abs=0.3)
-            assert chart.level(lower[1]) == pytest.approx(min(group) - 3, abs=0.3)
-        assert max(chart.level(y) for _, y in chart.places(line)) == pytest.approx(60, abs=0.3)
-        assert not chart.all("rect", "hit")
+        for band in bands:
+            places = chart.places(band)
+            half = len(places) // 2
+            for (x, top), (_, bottom) in zip(places[:half], places[: half - 1 : -1], strict=True):
+                near = [values[place] for place, at in pixel.items() if abs(at - x) < 4.1]
+                nearest = values[min(pixel, key=lambda place: abs(pixel[place] - x))]
+                assert nearest + 2.7 <= chart.level(top) <= max(near) + 3.3
+                assert min(near) - 3.3 <= chart.level(bottom) <= nearest - 2.7
+        assert max(chart.level(y) for line in lines for _, y in chart.places(line)) == pytest.approx(
+            60, abs=0.3
+        )
+
+
+def test_a_short_stretch_of_a_long_line_is_seen() -> None:
+    """Two days between two gaps stand in one column of pixels."""
+    places = [*range(200), 230, 231, *range(260, 900)]
+    for chart in drawn(charts.series([charts.Line([mark(place, 5.0) for place in places])], "x", "")):
+        (whisker,) = chart.all("path", "whisker")
+        assert chart.ends(whisker) == pytest.approx((4, 6), abs=0.05)
+
+
+def test_a_line_of_few_devices_does_not_set_the_axis_of_many() -> None:
+    """A version of 105 devices beside one of 102,193: its interval is 31 times as wide."""
+    many = [mark(place, 10.0 + place % 2, 0.5) for place in range(12)]
+    other = [mark(place, 12.0, 0.6) for place in range(12)]
+    few = [mark(place, 40.0, 30.0) for place in range(12)]
+    lines = [charts.Line(many, "2.2", 0), charts.Line(few, "2.4", 1), charts.Line(other, "2.3", 2)]
+    for chart in drawn(charts.series(lines, "x", "min")):
+        titles = [text.text for text in chart.all("text", "unit")]
+        assert titles == ["min", "2.4 (few reports, an axis of its own), min"]
+        heights = {}
+        for group in chart.all("g", "line"):
+            (band,) = chart.all("path", "band", inside=group)
+            down = [y for _, y in chart.places(band)]
+            heights[group.get("data-line")] = max(down) - min(down)
+        assert heights["2.2"] > 20, "it is not flattened"
+        whole = drawn(charts.series([lines[0], lines[2]], "x", "min"))[
+            0 if chart.root.get("class").endswith("wide") else 1
+        ]
+        assert [text.text for text in whole.all("text", "unit")] == ["min"], "alike lines share an axis"
+
+
+def test_strips_begin_and_end_at_the_same_pixel() -> None:
+    """Whatever the labels of their axes."""
+    lines = [
+        charts.Line([mark(place, 5.0, 1.0) for place in range(200)], "many"),
+        charts.Line([mark(place, 3.0, 100_000.0) for place in range(200)], "few", 1),
+    ]
+    for chart in drawn(charts.series(lines, "x", "")):
+        ends = {
+            (rule.get("x1"), rule.get("x2")) for kind in ("rule", "zero") for rule in chart.all("line", kind)
+        }
+        assert len(ends) == 1
+        axis = [text for text in chart.all("text", "label") if text.get("text-anchor") == "end"]
+        assert min(float(text.get("x")) - 7 * len(text.text) for text in axis) >= 0, "its labels have room"
+
+
+def test_flags_stand_at_their_time_and_are_numbered() -> None:
+    flags = [charts.Flag(-5, "before"), charts.Flag(3 * 3600, HOSTILE), charts.Flag(6 * 3600, "second")]
+    for chart in drawn(
+        charts.series([charts.Line([mark(place, 5.0) for place in range(8)])], "x", "", flags)
+    ):
+        (first, second) = chart.all("line", "flag")
+        (rule, *_) = chart.all("line", "rule")
+        left, right = float(rule.get("x1")), float(rule.get("x2"))
+        for flag, part in ((first, 3 / 8), (second, 6 / 8)):
+            assert float(flag.get("x1")) == pytest.approx(left + part * (right - left), abs=0.1)
+        assert [text.text for text in chart.all("text", "flag-number")] == ["1", "2"]
 
 
 def test_long_lines_stand_in_strips_of_their_own_on_one_scale() -> None:
@@ -184,7 +271,7 @@ def test_colours_of_a_file_are_those_of_the_pages() -> None:
     )
 )
 def test_there_is_never_a_line_without_its_band(rounds: list[tuple[int, float, float, bool]]) -> None:
-    marks = [mark(place, value, half, open=state) for place, value, half, state in sorted(rounds)]
+    marks = [mark(place, value, half, hollow=state) for place, value, half, state in sorted(rounds)]
     for chart in drawn(charts.series([charts.Line(marks)], "x", "s") + charts.spark(marks, "x")):
         lines, bands = chart.all("path", "middle"), chart.all("path", "band")
         assert len(lines) == len(bands)
@@ -201,7 +288,7 @@ def test_there_is_never_a_line_without_its_band(rounds: list[tuple[int, float, f
 def test_each_round_says_what_is_there_for_every_line() -> None:
     lines = [
         charts.Line([mark(0, 5.0, tip="linux: 5"), mark(1, 6.0, tip="linux: 6")], name="linux"),
-        charts.Line([mark(1, 8.0, tip="macos: 8")], name="macos", shade=1, shown=False),
+        charts.Line([mark(1, 8.0, tip="macos: 8")], name="macos", shade=1),
     ]
     chart = drawn(charts.series(lines, "x", ""))[0]
     titles = ["".join(hit.itertext()) for hit in chart.all("rect", "hit")]
@@ -209,11 +296,7 @@ def test_each_round_says_what_is_there_for_every_line() -> None:
         "1 Jan 1970, 00:00 to 01:00 UTC\nlinux: 5",
         "1 Jan 1970, 01:00 to 02:00 UTC\nlinux: 6\nmacos: 8",
     ]
-    groups = chart.all("g", "line")
-    assert [(group.get("data-line"), "off" in group.get("class")) for group in groups] == [
-        ("linux", False),
-        ("macos", True),
-    ]
+    assert [group.get("data-line") for group in chart.all("g", "line")] == ["linux", "macos"]
 
 
 def test_hostile_text_stays_text() -> None:
@@ -238,24 +321,22 @@ def test_one_round_without_width_can_be_drawn(value: float) -> None:
 
 EDGES = [0, 10, 20, 30, 40]
 BARS = [
-    charts.Bar(0.5, 0.4, 0.6, 0.48, "first"),
-    charts.Bar(-0.05, 0.0, 0.04, 0.0, "second"),
-    charts.Bar(0.3, 0.2, 0.4, 0.28, "third"),
-    charts.Bar(0.26, 0.16, 0.36, 0.24, HOSTILE),
+    charts.Bar(50, 40, 60, "first"),
+    charts.Bar(-5, 0, 4, "second"),
+    charts.Bar(30, 20, 40, "third"),
+    charts.Bar(26, 16, 36, HOSTILE),
 ]
 
 
 def test_bars_have_the_height_of_their_share_and_each_its_interval() -> None:
     for chart in drawn(charts.histogram(EDGES, [charts.Bars(BARS)], "x", "s")):
-        for kind, shares in (("raw", [50, -5, 30, 26]), ("norm-sub", [48, 0, 28, 24])):
-            (group,) = chart.all("g", kind)
-            rects = chart.all("rect", "bar", inside=group)
-            tops = [chart.level(float(rect.get("y"))) for rect in rects]
-            bottoms = [chart.level(float(rect.get("y")) + float(rect.get("height"))) for rect in rects]
-            assert tops == pytest.approx([max(share, 0) for share in shares], abs=0.2)
-            assert bottoms == pytest.approx([min(share, 0) for share in shares], abs=0.2)
+        rects = chart.all("rect", "bar")
+        tops = [chart.level(float(rect.get("y"))) for rect in rects]
+        bottoms = [chart.level(float(rect.get("y")) + float(rect.get("height"))) for rect in rects]
+        assert tops == pytest.approx([50, 0, 30, 26], abs=0.2)
+        assert bottoms == pytest.approx([0, -5, 0, 0], abs=0.2)
         for whisker, bar in zip(chart.all("path", "whisker"), BARS, strict=True):
-            assert chart.ends(whisker) == pytest.approx((100 * bar.lower, 100 * bar.upper), abs=0.2)
+            assert chart.ends(whisker) == pytest.approx((bar.lower, bar.upper), abs=0.2)
         titles = ["".join(hit.itertext()) for hit in chart.all("rect", "hit")]
         assert titles == [bar.tip for bar in BARS]
     assert len(drawn(charts.small_histogram(EDGES, BARS, "x"))[0].all("path", "whisker")) == len(BARS)
@@ -263,7 +344,7 @@ def test_bars_have_the_height_of_their_share_and_each_its_interval() -> None:
 
 def test_many_buckets_have_few_labels_that_do_not_touch() -> None:
     edges = [place * 100 / 255 for place in range(256)]
-    bars = [charts.Bar(1 / 255, 0, 0.01, 1 / 255)] * 255
+    bars = [charts.Bar(100 / 255, 0, 1)] * 255
     for chart in drawn(charts.histogram(edges, [charts.Bars(bars)], "x", "")):
         labels = [
             (float(text.get("x")), len(text.text))

@@ -20,8 +20,10 @@ from reticent.plan.card import privacy_card
 from reticent.privacy import CLAIMS
 from reticent.reports import Report
 from reticent_collector.dashboard import labels, login_page
+from reticent_collector.dashboard.views import size_of
 from reticent_collector.estimates import expected_half_width, norm_sub
 from reticent_collector.estimates.table import csv_text
+from reticent_collector.figures import Unit
 from reticent_collector.results import Selection
 from reticent_collector.stores import Layout, RoundKey
 from reticent_lab.fleet import SdkFleet
@@ -31,7 +33,7 @@ PAGES = [
     "/",
     "/plans/app-usage",
     "/plans/app-usage?rounds=14",
-    "/?every=week&sort=change&search=editor",
+    "/?every=week&rounds=4&search=editor",
     f"{METRIC}/editor_seconds",
     f"{METRIC}/editor_seconds?every=round&by=os&tag=linux&confidence=99&rounds=200",
     f"{METRIC}/editor_spread?by=os&at=2026-09-22&since=2026-09-21&until=2026-09-23",
@@ -144,7 +146,8 @@ def test_every_link_leads_somewhere(world: Any) -> None:
         if answer.headers["content-type"].startswith("text/html"):
             waiting += [address for address in answer.page.addresses if len(seen) < 80]
     assert {f"{METRIC}/starts", "/health", "/v1/plans"} <= seen
-    assert any(path.startswith("/v1/estimates?plan=app-usage&metric=starts") for path in seen)
+    assert any(path.startswith("/v1/estimates?plan=app-usage&metric=") for path in seen)
+    assert any(path.endswith(".csv") for path in seen), "also in the view that a page opens with"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +193,11 @@ def test_a_mean_on_the_page_is_the_readers(world: Any, confidence: int, every: s
         assert row[0] == labels.period(result.start, result.end, result.every)
         check_figure(row[1], unit, figure)
         check_interval(row[2], unit, figure)
-        assert row[3:] == [f"{result.estimate.reports:,}", result.state]
+        some = f"{result.rounds} of {result.period.possible_rounds} rounds"
+        missing = some if result.state == "sealed" and result.rounds_missing else ""
+        assert row[3:] == [f"{result.estimate.reports:,}", f"{result.state}{missing}"]
+    if every == "day":
+        assert "3 of 4 rounds" in str(rows), "a sealed day without one of its rounds says so"
 
 
 def test_the_headline_is_the_latest_sealed_period_and_says_how_it_changed(world: Any) -> None:
@@ -199,18 +206,19 @@ def test_the_headline_is_the_latest_sealed_period_and_says_how_it_changed(world:
     (change,) = world.results.changes(
         Selection("app-usage", "editor_seconds", every="day", since=sealed.start, until=sealed.start + 1)
     )
-    text = world.get(f"{METRIC}/editor_seconds").text
+    text = world.get(f"{METRIC}/editor_seconds?every=day&against=before").text
     figure, unit = re.search(r"<strong>([^<]+)</strong> <span class=\"unit\">([^<]*)<", text).groups()  # type: ignore[union-attr]
     check_figure(figure, unit, sealed.estimate.to_dict())
-    words = change.words.partition(" (")[0]
-    spans = [tag.get("class", "").split() for tag in world.get(f"{METRIC}/editor_seconds").page.all("span")]
+    words = size_of(change.estimate, Unit(SIZES[unit], unit))
+    spans = [
+        tag.get("class", "").split()
+        for tag in world.get(f"{METRIC}/editor_seconds?every=day&against=before").page.all("span")
+    ]
     marks = [" ".join(names) for names in spans if "change" in names]
     assert marks == ["change clear" if change.clear else "change"]
     assert words in text
     assert 'class="dot open"' in text
-    overview = world.get("/").text
-    assert f"<b>{figure}</b> {unit}" in overview
-    assert words in overview
+    assert f"<b>{figure}</b> {unit}" in world.get("/?every=day").text
 
 
 def test_what_the_half_width_is_made_of_and_what_more_devices_would_give(world: Any) -> None:
@@ -224,6 +232,7 @@ def test_what_the_half_width_is_made_of_and_what_more_devices_would_give(world: 
         estimate.half_width**2
     )
     texts = " ".join(page.texts)
+    unit, _ = table_of(page)
     for reach in (
         estimate.noise_half_width,
         estimate.sampling_half_width,
@@ -231,7 +240,7 @@ def test_what_the_half_width_is_made_of_and_what_more_devices_would_give(world: 
         estimate.paper_bound,
         0.01 * estimate.manipulation,
     ):
-        assert any(f"± {reach / 60:.{digits}f}" in texts for digits in (0, 1))
+        assert f"± {labels.rounded(reach / SIZES[unit], 2)} {unit}" in texts, "all in the unit of the page"
     four = expected_half_width(world.plan.by_name["editor_seconds"], 4 * estimate.devices, at=estimate.value)
     assert four == pytest.approx(estimate.half_width / 2, rel=0.05)
     (shown,) = {text for text in page.texts if text.startswith("With 4 times")}
@@ -253,9 +262,9 @@ def test_segments_are_compared_line_by_line(world: Any) -> None:
         (row,) = [row for row in page.rows if row[0] == tag]
         check_figure(row[1], unit, latest.estimate.to_dict())
     only = world.get(f"{path}&tag=macos").page
-    visible = {tag["data-line"] for tag in only.all("g") if "data-line" in tag and "off" not in tag["class"]}
+    visible = {tag["data-line"] for tag in only.all("g") if "data-line" in tag}
     assert visible == {"macos"}
-    boxes = {tag["value"]: "checked" in tag for tag in only.all("input") if tag.get("name") == "tag"}
+    boxes = {tag["value"]: "checked" in tag for tag in only.all("input") if tag.get("type") == "checkbox"}
     assert boxes == {"windows": False, "macos": True, "linux": False}
 
 
@@ -311,12 +320,14 @@ def test_a_link_names_a_period_by_its_date_and_lasts(world: Any) -> None:
         if result.state == "sealed"
     ]
     (link,) = [
-        tag["href"] for tag in world.get(f"{METRIC}/starts").page.all("a") if tag.get("rel") == "bookmark"
+        tag["href"]
+        for tag in world.get(f"{METRIC}/starts?every=day").page.all("a")
+        if tag.get("rel") == "bookmark"
     ]
     day = datetime.fromtimestamp(newest.start, UTC).strftime("%Y-%m-%d")
     assert link == f"{METRIC}/starts?every=day&at={day}"
     day = datetime.fromtimestamp(oldest.start, UTC).strftime("%Y-%m-%d")
-    said = headline_of(world.get(f"{METRIC}/starts?rounds=1&at={day}").page)
+    said = headline_of(world.get(f"{METRIC}/starts?rounds=1&every=day&at={day}").page)
     assert f"{labels.period(oldest.start, oldest.end, 'day')} · {oldest.estimate.reports:,} reports" in said
     start = (FIRST + 2) * 21_600
     at = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%dT%H:%M")
@@ -332,9 +343,6 @@ def test_tables_and_charts_are_files_with_the_same_figures(world: Any) -> None:
     assert table.headers["content-disposition"] == 'attachment; filename="editor_spread.csv"'
     truth = world.results.estimates(Selection("app-usage", "editor_spread", last=60, by="os", every="day"))
     assert table.text == csv_text(truth.rows)
-    for view, other in (("raw", "norm-sub"), ("norm-sub", "raw")):  # one kind of bars, as on the page
-        shares = world.get(f"{METRIC}/editor_spread.svg?chart=shares&view={view}").text
-        assert (f".bars.{other},.off" in shares, f".bars.{view}," in shares) == (True, False)
     for chart in ("series", "shares", "below"):
         answer = world.get(f"{METRIC}/editor_spread.svg?chart={chart}&by=os")
         assert answer.headers["content-type"] == "image/svg+xml"
@@ -355,15 +363,13 @@ def test_tables_and_charts_are_files_with_the_same_figures(world: Any) -> None:
     assert missing.status == 404
 
 
-def test_the_overview_finds_sorts_and_keeps_what_was_chosen(world: Any) -> None:
-    def names(query: str) -> list[str]:
+def test_the_overview_finds_and_keeps_what_was_chosen(world: Any) -> None:
+    def names(query: str) -> set[str]:
         addresses = [urlsplit(address).path for address in world.get(f"/{query}").page.addresses]
-        links = dict.fromkeys(address for address in addresses if address.startswith(METRIC))
-        return [link.rpartition("/")[2] for link in links]
+        return {address.rpartition("/")[2] for address in addresses if address.startswith(METRIC)}
 
-    assert names("") == [metric.name for metric in world.plan.metrics]
-    assert names("?sort=name") == sorted(names(""))
-    assert names("?search=BROWSER") == ["browser_seconds"]
+    assert names("") == {metric.name for metric in world.plan.metrics}
+    assert names("?search=BROWSER") == {"browser_seconds"}
     page = world.get("/?every=week&confidence=99").page
     links = [address for address in page.addresses if "/metrics/" in address]
     assert links
@@ -409,9 +415,8 @@ def test_a_tag_has_one_place_and_one_colour_whatever_the_reports(make_world: Cal
         world.answer(fleet, number, {"minutes": [60] * len(segments)})
         if number == last - 3:
             assert drawn() == [("t01", "shade-1"), ("t02", "shade-2"), ("t07", "shade-7")]
-    assert drawn("&tag=t01&tag=t07")[1:3] == [("t01", "shade-1"), ("t02", "shade-2")]
-    assert dict(drawn())["t08"] == "shade-0"
-    boxes = [tag["value"] for tag in world.get(path).page.all("input") if tag.get("name") == "tag"]
+    assert drawn("&tag=t02&tag=t08") == [("t02", "shade-2"), ("t08", "shade-0")]
+    boxes = [tag["value"] for tag in world.get(path).page.all("input") if tag.get("type") == "checkbox"]
     assert boxes == [*tags[:3], *tags[5:9]]
 
 
@@ -524,15 +529,62 @@ def test_links_keep_what_was_chosen(world: Any) -> None:
     """And leave out what is usual, so that an address stays short."""
     page = f"{METRIC}/editor_spread"
     query = "?confidence=99&rounds=14&every=day&segment=os:linux&at=2026-09-23&view=norm-sub"
-    links = {
-        link.get("rel", link.get("data-switch")): link["href"]
-        for link in world.get(page + query).page.all("a")
-    }
-    assert links["raw"] == page + query.removesuffix("&view=norm-sub")
+    tags = world.get(page + query).page.all("a")
+    links = {link["rel"]: link["href"] for link in tags if "rel" in link and link["rel"] != "nofollow"}
     assert links["prev"] == page + query.replace("-23", "-22")
     assert links["next"] == page + query.replace("-23", "-24")
-    usual = {link.get("data-switch"): link["href"] for link in world.get(page).page.all("a")}
-    assert (usual["raw"], usual["norm-sub"]) == (page, f"{page}?view=norm-sub")
+    views = [link["href"] for link in tags if link.get("rel") == "nofollow"]
+    assert views[0] == page + query.removesuffix("&view=norm-sub") + "#shares"
+    usual = [link["href"] for link in world.get(page).page.all("a") if link.get("rel") == "nofollow"]
+    assert usual == [f"{page}{view}#shares" for view in ("", "?view=raw", "?view=norm-sub")]
+
+
+@pytest.mark.parametrize(
+    ("query", "every", "rounds"),
+    [
+        ("every=week&rounds=53", "day", 371),
+        ("every=day&rounds=91", "week", 13),
+        ("every=month&rounds=24", "week", 104),
+    ],
+)
+def test_other_periods_show_as_much_time(world: Any, query: str, every: str, rounds: int) -> None:
+    links = world.get(f"{METRIC}/starts?{query}").page.addresses
+    (link,) = {
+        link for link in links if f"every={every}" in link and link.startswith(METRIC) and ".svg" not in link
+    }
+    assert f"rounds={rounds}" in link
+
+
+def test_bars_below_zero_are_drawn_when_asked_for_and_always_in_the_table(world: Any) -> None:
+    """Each share is unbiased, so that it may be negative."""
+    page = f"{METRIC}/editor_spread?every=day"
+    (result, *_) = [
+        one
+        for one in world.results.estimates(Selection("app-usage", "editor_spread", every="day"))
+        if one.state == "sealed"
+    ]
+    assert min(result.estimate.values) < -0.01
+
+    def lowest(view: str) -> float:
+        figure = world.get(f"{page}&view={view}").page
+        chart = next(
+            place for place, (tag, of) in enumerate(figure.tags) if "chart histogram" in of.get("class", "")
+        )
+        bars = [of for tag, of in figure.tags[chart:] if tag == "rect" and of.get("class") == "bar"]
+        bars = bars[: len(result.estimate.values)]
+        zero = min(float(bar["y"]) + float(bar["height"]) for bar in bars)
+        return max(float(bar["y"]) + float(bar["height"]) for bar in bars) - zero
+
+    assert lowest("cut") == lowest("norm-sub") == 0
+    assert lowest("raw") > 1
+    for view in ("cut", "raw"):
+        rows = [
+            row
+            for row in world.get(f"{page}&view={view}").page.rows
+            if re.fullmatch(r"[\d.,]+ to [\d.,]+", row[0])
+        ]
+        for row, bucket in zip(rows, result.estimate.buckets, strict=True):
+            check_figure(row[1], "%", bucket.to_dict())
 
 
 def test_a_mean_of_one_tag_is_the_same_on_its_page_and_in_its_file(world: Any) -> None:
@@ -542,7 +594,7 @@ def test_a_mean_of_one_tag_is_the_same_on_its_page_and_in_its_file(world: Any) -
     )
     assert world.get(f"{METRIC}/editor_seconds.csv{query}").text == csv_text(truth.rows)
     page = world.get(f"{METRIC}/editor_seconds{query}").page
-    assert [tag["value"] for tag in page.all("option") if "selected" in tag][2:] == ["os:linux", ""]
+    assert "os:linux" in [tag["value"] for tag in page.all("option") if "selected" in tag]
     unit, rows = table_of(page)
     for row, result in zip(rows, truth, strict=True):
         check_figure(row[1], unit, result.estimate.to_dict())
@@ -556,7 +608,7 @@ def test_dates_pick_what_is_shown_and_both_are_included(world: Any) -> None:
     assert [row[0] for row in rows] == ["Wed 23 Sep 2026", "Tue 22 Sep 2026"]
 
 
-def test_a_sampled_plan_is_shown_by_its_window_and_rounds_can_be_had(make_world: Callable[..., Any]) -> None:
+def test_a_sampled_plan_is_shown_by_window_and_by_round(make_world: Callable[..., Any]) -> None:
     world = make_world(
         CLEAR.replace('round = "6h"', 'round = "6h"\ngrace = "6h"')
         + '[answers]\nkind = "sampled"\nwindow = "2d"\n'
@@ -572,9 +624,9 @@ def test_a_sampled_plan_is_shown_by_its_window_and_rounds_can_be_had(make_world:
     whole = labels.period(first * seconds, window.first * seconds, "window")
     one_round = labels.period((window.first - 1) * seconds, window.first * seconds, "round")
     for metric in ("minutes", "spread"):
-        assert f"{whole} · 80 reports" in headline_of(world.get(f"{page}/{metric}").page)
+        assert f"{whole} · 80 reports" in headline_of(world.get(f"{page}/{metric}?every=window").page)
         assert one_round in world.get(f"{page}/{metric}?every=round").page.texts
-        assert one_round not in world.get(f"{page}/{metric}").page.texts
+        assert one_round not in world.get(f"{page}/{metric}?every=window").page.texts
     assert "Of 80 devices" in world.get("/plans/small").text, "those of a window, not of a round"
 
 
@@ -676,7 +728,7 @@ def test_the_change_of_a_metric_of_another_kind_is_not_told(make_world: Callable
     world.store.register(Plan.from_toml(SECONDS.replace("version = 1", "version = 2")))
     told = cards(world, "/?every=round")
     assert told["size"] == NOTHING
-    assert "change" in told["theme"]
+    assert "no clear change" in told["theme"]
     assert "±" in told["theme"]
 
 

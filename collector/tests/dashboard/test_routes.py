@@ -26,7 +26,7 @@ from reticent_lab.fleet import SdkFleet
         ("/plans/app-usage?rounds=1001", 400, "rounds: expected"),
         ("/plans/app-usage?rounds=%C2%B2", 400, "rounds: expected"),
         (f"/plans/app-usage?rounds={'x' * 5000}", 400, "rounds: expected"),
-        ("/plans/app-usage/metrics/starts?view=x", 400, "view: expected one of raw, norm-sub"),
+        ("/plans/app-usage/metrics/starts?view=x", 400, "view: expected one of cut, raw, norm-sub"),
         ("/plans/app-usage/metrics/starts?segment=os", 400, "segment: expected"),
         ("/plans/app-usage/metrics/starts?at=9999-12-31T23:00-12:00", 400, "at: expected a date"),
         ("/plans/app-usage/metrics/starts?at=0001-01-01T00:00%2B12:00", 400, "at: expected a date"),

@@ -423,7 +423,9 @@ def test_what_pages_remember_of_a_day_is_all_of_it(in_memory: Store) -> None:
 
     def rounds() -> list[int]:
         plan = Plan.from_toml(PLAN)
-        return [point.rounds for point in reader.points(plan, Selection(plan.name, "minutes", every="day"))]
+        return [
+            point.result.rounds for point in reader.points(plan, Selection(plan.name, "minutes", every="day"))
+        ]
 
     change(in_memory, "UPDATE counts SET ones = 'x' || ones WHERE round_id = 1 AND metric = 'minutes'")
     assert rounds() == rounds() == [2]

@@ -13,6 +13,7 @@ from tests.shared.state_files import LIVES, PLANS, Life, what_is_in
 import reticent.device
 from reticent.device import engine
 from reticent.device.engine import Moment
+from reticent.device.quarantine import read_limits
 from reticent.device.state import DeviceState, RunFacts
 from reticent.testing import ManualClock
 
@@ -121,3 +122,26 @@ def test_a_change_by_another_program_is_seen(device_of: Make, clock: ManualClock
     other.add("editor_seconds", 5)
     assert other.save()
     assert one._session.file.read().totals == in_file().totals == {(HERE, "editor_seconds"): "5"}
+
+
+def test_the_second_copy_of_the_limits_knows_a_choice_for_sampled_answers(tmp_path: Path) -> None:
+    """It is what is counted where the file is damaged, so it is written before the change that raises it."""
+    life = Life(PLANS["sampled"], tmp_path / "state")
+    assert life.device.set_consent("granted")
+    copy = read_limits(str(tmp_path / "state"))
+    assert copy == what_is_in(tmp_path / "state").limits
+    assert copy is not None
+    assert copy.sampled
+    life.device.close()
+
+
+def test_a_window_answered_under_local_is_wiped_with_its_report(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    life = Life(PLANS["sampled"], state)
+    assert life.device.set_consent("local")
+    while not what_is_in(state).reports:
+        life.use()
+    assert any(window.round is not None for window in what_is_in(state).windows.values())
+    assert life.device.set_consent("denied")
+    assert what_is_in(state).windows == what_is_in(state).reports == {}
+    life.device.close()

@@ -10,7 +10,7 @@ import pytest
 
 from reticent.device.ledger import has_room
 from reticent.device.prf import encode
-from reticent.device.rounds import RoundsToAnswer
+from reticent.device.rounds import is_due
 from reticent.mechanisms import Grid, OneBitMean, SubsetSelection
 from reticent.privacy import (
     CLAIMS,
@@ -72,7 +72,7 @@ def test_a_claim_is_proved_by_theorems_that_exist(claim):
 
 DOCSTRINGS = [loss_per_round, loss_of_constant_device, loss_by_width, loss_of_moved_change, loss_of_any_histories,
               joint_limit_loss, loss_of_asked, loss_of_window, Grid.cell, OneBitMean, encode, has_room,
-              RoundsToAnswer.is_due, SubsetSelection]  # fmt: skip
+              is_due, SubsetSelection]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", DOCSTRINGS, ids=lambda function: function.__name__)

@@ -257,9 +257,9 @@ def other_of(near: Proposal, asked: int, parts: list[Any]) -> tuple[float, float
     return loss, max(factors), met
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_better_plan_of_several_metrics_is_missed(seed: int) -> None:
-    check_several(seed, 16, (7,))
+    check_several(seed, 8, (7,))
 
 
 @pytest.mark.soak
@@ -444,3 +444,9 @@ def test_reasons_say_what_other_windows_cost() -> None:
 def test_a_question_without_metrics_is_refused() -> None:
     with pytest.raises(ParameterError):
         Question((), 1000)
+
+
+def test_a_device_takes_up_every_plan_by_default() -> None:
+    """Four flags of ε = 1.5 are within a loss of 20 for ever, and beyond what a device allows in a round."""
+    figures = tuple(Figure(name, "flag") for name in ("a", "b", "c", "d"))
+    check(answer(Question(figures, 100_000, "constant", Fraction(20), per=1)).best)

@@ -24,7 +24,7 @@ from reticent_collector.dashboard.views.plans import FLEET, plan_page
 from reticent_collector.dashboard.views.what_if import what_if_page
 from reticent_collector.estimates.table import csv_text
 from reticent_collector.http import Health, log_fault
-from reticent_collector.results import Results
+from reticent_collector.results import Results, usual_every
 
 MOST_NUMBERS = 100_000  # of one table
 
@@ -50,13 +50,15 @@ def handlers(
 
     def metric_view(request: Request) -> View:
         plan = plan_of(request)
-        metric = reader.metric(plan, request.path_params["metric"], f"/plans/{plan.name}")
-        return metric_page(reader, plan, metric, Params.parse(request.query_params))
+        found = reader.metric(plan, request.path_params["metric"], f"/plans/{plan.name}")
+        return metric_page(reader, *found, Params.parse(request.query_params))
 
     def table(request: Request) -> Response:
         plan = plan_of(request)
         params = Params.parse(request.query_params)
-        selection = replace(params.selection(plan.name, request.path_params["metric"]), most=MOST_NUMBERS)
+        version, metric = reader.metric(plan, request.path_params["metric"], f"/plans/{plan.name}")
+        every = params.every or usual_every(version)
+        selection = replace(params.selection(plan.name, metric.name, every), most=MOST_NUMBERS)
         text = csv_text(results.estimates(selection).rows)
         return _file(request, text, "text/csv; charset=utf-8")
 
@@ -66,8 +68,7 @@ def handlers(
         if params.chart not in pictures:
             raise NotHereError("chart", params.chart, request.url.path.removesuffix(".svg"))
         drawn = pictures[params.chart]
-        hidden = ".bars.norm-sub," if params.view == "raw" else ".bars.raw,"
-        return _file(request, alone(drawn.chart, drawn.keys, drawn.title, hidden), "image/svg+xml")
+        return _file(request, alone(drawn.chart, drawn.keys, drawn.title), "image/svg+xml")
 
     metric_path = "/plans/{plan}/metrics/{metric}"
     return {

@@ -71,6 +71,17 @@ def moment(unix_seconds: float) -> str:
     return f"{at.day} {at:%b %Y}, {_time_of_day(at)}"
 
 
+def date(unix_seconds: float) -> str:
+    """
+    A date in UTC.
+
+    >>> date(1763683200)
+    '21 Nov 2025'
+    """
+    at = datetime.fromtimestamp(unix_seconds, UTC)
+    return f"{at.day} {at:%b %Y}"
+
+
 def _time_of_day(at: datetime) -> str:
     return f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"
 
@@ -85,6 +96,16 @@ def span(start: float, end: float) -> str:
     first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
     date = "" if first.date() == last.date() else f"{last.day} {last:%b}, "
     return f"{moment(start)} to {date}{_time_of_day(last)} UTC"
+
+
+def dates(start: int, end: int) -> str:
+    """
+    From when to when, by its first and last date where it begins and ends at midnight.
+
+    >>> dates(1763337600, 1763942400), dates(1763683200, 1763704800)
+    ('17 to 23 Nov 2025', '21 Nov 2025, 00:00 to 06:00 UTC')
+    """
+    return period(start, end, "round" if start % 86_400 or end % 86_400 else "week")
 
 
 def period(start: int, end: int, every: str) -> str:

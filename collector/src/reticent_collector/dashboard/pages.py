@@ -14,8 +14,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from reticent_collector.counts import ABOUT
 
 HOME = "reticent_collector.dashboard"
-_FILES = ("dashboard.css", "dashboard.js", "pages.css", "pages.js", "charts.js", "icon.svg")
-_VENDORED = ("vendor/uplot/uPlot.min.css", "vendor/uplot/uPlot.iife.min.js")
+_FILES = ("dashboard.css", "dashboard.js", "pages.css", "pages.js", "icon.svg")
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 
 
@@ -33,7 +32,7 @@ class Asset:
 def _assets() -> dict[str, Asset]:
     """The static files, by their names in the templates."""
     by_file = {}
-    for file in (*_FILES, *_VENDORED):
+    for file in _FILES:
         content = (files(HOME) / "static" / file).read_bytes()
         digest = sha256(content).hexdigest()[:16]
         stem, _, kind = file.rpartition("/")[2].rpartition(".")

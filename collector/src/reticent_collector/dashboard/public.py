@@ -26,17 +26,18 @@ from reticent_collector.dashboard.pages import json_of, render
 from reticent_collector.dashboard.points import Point, PointReader, card_of, comparable
 from reticent_collector.dashboard.views import (
     TRENDS,
+    edge_unit,
     headline,
     mark,
     metric_facts,
     plan_facts,
     unit_of,
-    what_per_bucket,
 )
-from reticent_collector.dashboard.views.metric import bars
 from reticent_collector.dashboard.views.plans import claims, not_protected
+from reticent_collector.dashboard.views.shares import bars
 from reticent_collector.estimates import HistogramEstimate
 from reticent_collector.estimates.table import csv_text
+from reticent_collector.figures import Unit
 from reticent_collector.results import Estimates, Selection, daily_every
 
 PERIODS = 60  # the latest periods that are shown
@@ -65,14 +66,20 @@ class Shown:
         return f"/public/{self.plan.name}/{self.metric.name}"
 
     @property
+    def small(self) -> Markup:
+        """The chart in its narrow size alone, for a card."""
+        return charts.narrow(self.chart)
+
+    @property
     def headline(self) -> dict[str, Any] | None:
         """The latest figure; None where there is none yet."""
-        return headline(self.points[0]) if self.points else None
+        return headline(self.points[0], unit_of(self.points)) if self.points else None
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The numbers behind the chart of a mean, or the medians of a histogram."""
-        return [headline(point) for point in self.points]
+        unit = unit_of(self.points)
+        return [headline(point, unit) for point in self.points]
 
 
 def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, Endpoint]:
@@ -84,7 +91,7 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
 
     def metric_of(request: Request) -> tuple[Plan, Metric]:
         plan = plan_of(request)
-        return plan, reader.metric(plan, request.path_params["metric"], f"/public/{plan.name}")
+        return reader.metric(plan, request.path_params["metric"], f"/public/{plan.name}")
 
     def finished(plan: Plan, metric: Metric) -> Estimates:
         found = results.estimates(_latest(plan, metric))
@@ -105,7 +112,7 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
             plan=plan,
             round=labels.duration(plan.round_seconds),
             window=labels.duration(plan.answers.window * plan.round_seconds),
-            metrics=[shown(reader, plan, metric) for metric in plan.metrics],
+            metrics=[shown(reader, plan, metric, has_tips=False) for metric in plan.metrics],
             card=claims(card_of(plan)),
             not_protected=not_protected(plan),
             data=f"/public/{plan.name}.json",
@@ -226,7 +233,7 @@ def _latest(plan: Plan, metric: Metric) -> Selection:
     )
 
 
-def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
+def shown(reader: PointReader, plan: Plan, metric: Metric, has_tips: bool = True) -> Shown:
     """A metric with its sealed points and their chart: means over time, the latest histogram."""
     period = daily_every(plan)
     points = reader.points(plan, _latest(plan, metric))
@@ -237,19 +244,18 @@ def shown(reader: PointReader, plan: Plan, metric: Metric) -> Shown:
     if metric.mechanism.kind == "mean":
         unit = unit_of(same)
         what = f"{TRENDS[metric.kind]} of {metric.name} per {period}, with its {CONFIDENCE} % interval"
-        marks = [mark(point, unit) for point in reversed(same)]
+        marks = [mark(point, unit, tip=has_tips) for point in reversed(same)]
         return Shown(plan, metric, same, what, charts.series([charts.Line(marks)], what, unit.name))
-    result = reader.histogram(same[0], CONFIDENCE)
-    histogram = result.estimate if result else None
+    histogram = same[0].result.estimate
     what = (
-        f"{what_per_bucket(metric)} of {metric.name}, latest {period}, "
+        f"share of devices per {'label' if metric.is_named else 'bucket'} of {metric.name}, latest {period}, "
         f"with simultaneous {CONFIDENCE} % intervals"
     )
     if not isinstance(histogram, HistogramEstimate):
         return Shown(plan, metric, same, "", Markup())
-    chart = charts.histogram(
-        histogram.edges, [charts.Bars(bars(histogram))], what, labels.plural(metric.unit)
-    )
+    unit = Unit() if metric.is_named else edge_unit(metric)
+    edges = [edge / unit.size for edge in histogram.edges]
+    chart = charts.histogram(edges, [charts.Bars(bars(same[0].result))], what, unit.name)
     return Shown(plan, metric, same, what, chart)
 
 

@@ -10,7 +10,10 @@ From a question to a plan.
 `search` says which plans there are, and finds the best of them.
 """
 
-from reticent_lab.design.answer import (
+from reticent_lab.design.question import LENGTHS, Figure, Question
+from reticent_lab.design.search import WINDOWS, PlannedMetric, PlanShape, Proposal, proposals
+from reticent_lab.design.spread import ValueSpread, round_numbers
+from reticent_lab.design.suggestion import (
     Suggestion,
     accuracy,
     answer,
@@ -20,9 +23,6 @@ from reticent_lab.design.answer import (
     plan_text,
     reasons,
 )
-from reticent_lab.design.question import LENGTHS, Figure, Question
-from reticent_lab.design.search import WINDOWS, PlannedMetric, PlanShape, Proposal, proposals
-from reticent_lab.design.spread import ValueSpread, round_numbers
 
 __all__ = [
     "LENGTHS",

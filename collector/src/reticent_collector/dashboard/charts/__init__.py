@@ -11,7 +11,7 @@ from reticent_collector.dashboard.charts.bars import (
     small_histogram,
 )
 from reticent_collector.dashboard.charts.series import (
-    MANY,
+    Flag,
     Line,
     Mark,
     RoundBar,
@@ -21,13 +21,13 @@ from reticent_collector.dashboard.charts.series import (
     small_bars,
     spark,
 )
-from reticent_collector.dashboard.charts.svg import PALETTE, alone
+from reticent_collector.dashboard.charts.svg import PALETTE, alone, narrow
 
 __all__ = [
-    "MANY",
     "PALETTE",
     "Bar",
     "Bars",
+    "Flag",
     "Line",
     "Mark",
     "Measure",
@@ -38,6 +38,7 @@ __all__ = [
     "histogram",
     "key",
     "measures",
+    "narrow",
     "reports_per_round",
     "series",
     "small_bars",

@@ -58,12 +58,11 @@ class BucketAxis:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bucket: its raw share with the interval, and the share after Norm-Sub; its name, for a label."""
+    """One bucket: the number that is drawn, with its interval, in the unit of the chart; its name, for a label."""
 
     value: float
     lower: float
     upper: float
-    projected: float
     tip: str = ""
     name: str = ""
 
@@ -77,31 +76,32 @@ class Bars:
     shade: int = 0
 
 
-def histogram(edges: Sequence[float], groups: Sequence[Bars], label: str, unit: str) -> Markup:
-    """Shares per bucket with simultaneous intervals, raw and Norm-Sub (CSS shows one); groups share their scales."""
+def histogram(
+    edges: Sequence[float], groups: Sequence[Bars], label: str, unit: str, amount: str = "% of devices"
+) -> Markup:
+    """Shares per bucket, or other amounts, with simultaneous intervals; groups share their scales."""
     every = [bar for group in groups for bar in group.bars]
     low = min(0.0, *(min(bar.value, bar.lower) for bar in every))
-    high = max(max(bar.value, bar.upper, bar.projected) for bar in every)
+    high = max(max(bar.value, bar.upper) for bar in every)
     several = len(groups) > 1
 
     def draw(base: Frame) -> Markup:
-        values = svg.ticks(100 * low, 100 * high, 4 if several else 5)
+        values = svg.ticks(low, high, 4 if several else 5)
         height = base.floor - base.top if not several else 96 if base.name == "narrow" else 120
-        whole = replace(base, height=base.top + len(groups) * (height + 24) - 24 + base.bottom)
+        whole = replace(base, height=base.top + len(groups) * (height + 32) - 32 + base.bottom)
         parts = []
         for place, group in enumerate(groups):
-            top = base.top + place * (height + 24)
+            top = base.top + place * (height + 32)
             frame = replace(whole, top=top, bottom=whole.height - top - height)
             levels = frame.vertical(values[0], values[-1])
-            title = f"{group.name}, % of devices" if group.name else "% of devices"
+            title = f"{group.name}, {amount}" if group.name else amount
             frame, rules = svg.grid(frame, levels, values, title)
             axis = BucketAxis(edges, frame, _names(edges, group.bars))
             parts += [
                 rules,
                 axis.drawn(unit) if place == len(groups) - 1 else "",
                 f'<g class="shade-{group.shade}">',
-                _bars(axis, levels, [bar.value for bar in group.bars], "raw"),
-                _bars(axis, levels, [bar.projected for bar in group.bars], "norm-sub"),
+                _bars(axis, levels, group.bars),
                 _whiskers(axis, levels, group.bars),
                 "</g>",
             ]
@@ -113,13 +113,13 @@ def histogram(edges: Sequence[float], groups: Sequence[Bars], label: str, unit: 
 
 
 def small_histogram(edges: Sequence[float], bars: Sequence[Bar], label: str) -> Markup:
-    """The shape of a histogram, Norm-Sub, with the raw intervals: for a row of a table."""
+    """The shape of a histogram, with its intervals: for a row of a table."""
     frame = SPARK
     axis = BucketAxis(edges, frame, _names(edges, bars))
-    levels = frame.vertical(0, 100 * max(max(bar.upper, bar.projected) for bar in bars))
+    levels = frame.vertical(0, max(max(bar.upper, bar.value) for bar in bars))
     parts = [
         svg.line(frame.left, levels(0), frame.width - frame.right, levels(0), "zero"),
-        _bars(axis, levels, [bar.projected for bar in bars], "norm-sub"),
+        _bars(axis, levels, bars),
         _whiskers(axis, levels, bars),
     ]
     return frame.chart("histogram", label, parts)
@@ -129,21 +129,21 @@ def _names(edges: Sequence[float], bars: Sequence[Bar]) -> list[str]:
     return [] if edges else [bar.name for bar in bars]
 
 
-def _bars(axis: BucketAxis, levels: Scale, shares: Sequence[float], kind: str) -> str:
+def _bars(axis: BucketAxis, levels: Scale, bars: Sequence[Bar]) -> str:
     zero = levels(0)
     parts = []
-    for share, (left, right) in zip(shares, axis.spans, strict=True):
+    for bar, (left, right) in zip(bars, axis.spans, strict=True):
         gap = min(2.0, (right - left) * 0.15)
-        top = levels(100 * share)
+        top = levels(bar.value)
         parts.append(svg.rect(left + gap / 2, min(top, zero), right - left - gap, abs(top - zero), "bar"))
-    return f'<g class="bars {kind}">{"".join(parts)}</g>'
+    return f'<g class="bars">{"".join(parts)}</g>'
 
 
 def _whiskers(axis: BucketAxis, levels: Scale, bars: Sequence[Bar]) -> str:
     parts = []
     for bar, (left, right) in zip(bars, axis.spans, strict=True):
         cap = min(5.0, (right - left) * 0.25)
-        ends = levels(100 * bar.lower), levels(100 * bar.upper)
+        ends = levels(bar.lower), levels(bar.upper)
         parts.append(svg.whisker((left + right) / 2, *ends, "whisker", cap))
     return "".join(parts)
 

@@ -142,12 +142,18 @@ def both(draw: Callable[[Frame], Markup], wide: Frame = WIDE, narrow: Frame = NA
     return draw(wide) + draw(narrow)
 
 
+def narrow(chart: Markup) -> Markup:
+    """The second of both sizes alone."""
+    wide, end, rest = str(chart).partition("</svg>")
+    return Markup(rest or wide + end)  # noqa: S704  (a part of a chart)
+
+
 PALETTE = ("#0067b1", "#c4500a", "#007f5c", "#a0458a", "#976700", "#3a93c8", "#4a5360", "#7d4310")
 """The light colours of dashboard.css: a file outside of a page has no style sheet."""
 DASHES = ("none", "7 3", "2 3", "9 3 2 3", "none", "7 3", "2 3", "9 3 2 3")
 
 
-def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "", hidden: str = "") -> str:
+def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "") -> str:
     """The first of both sizes as a file that needs nothing else: with its colours, a title and a legend."""
     opening, _, rest = str(chart).partition(">")  # MarkupSafe 2.1 would look for &gt;
     inside = rest.partition("</svg>")[0]
@@ -155,15 +161,16 @@ def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "", 
     rules = [
         "text{font:12.5px sans-serif;fill:#5a6472}.title{font-size:15px;fill:#1b2129}",
         ".rule{stroke:#e4e8ee}.zero,.tick{stroke:#b9c1cc}.version{stroke:#5a6472;stroke-dasharray:2 4}",
-        f"{hidden}.off,.hit{{display:none}}.histogram .whisker{{stroke:#1b2129}}.edge,.middle,.whisker{{fill:none}}",
-        ".band{fill-opacity:.19}.bar{fill-opacity:.42}.edge{stroke-opacity:.52}.middle{stroke-width:2}.whisker{stroke-width:1.4}",
+        ".hit{display:none}.histogram .whisker{stroke:#1b2129}.edge,.middle,.whisker{fill:none}",
+        ".flag{stroke:#5a6472;stroke-dasharray:1 3}.box{fill-opacity:.5}.stem{stroke-width:1.6;stroke-opacity:.6}",
+        ".band{fill-opacity:.19}.band.steps{fill-opacity:.34}.bar{fill-opacity:.42}.edge{stroke-opacity:.52}.middle{stroke-width:2}.whisker{stroke-width:1.4}",
     ]
     for shade, (colour, dashes) in enumerate(zip(PALETTE, DASHES, strict=True)):
         inner = f".shade-{shade} "
         rules.append(
-            f"{inner}.band,{inner}.dot,{inner}.bar{{fill:{colour}}}"
-            f"{inner}.edge,{inner}.middle,{inner}.whisker{{stroke:{colour}}}{inner}.middle{{stroke-dasharray:{dashes}}}"
-            f"{inner}.dot.open,{inner}.bar.open{{fill:#fff;stroke:{colour}}}"
+            f"{inner}.band,{inner}.dot,{inner}.bar,{inner}.box{{fill:{colour}}}"
+            f"{inner}.edge,{inner}.middle,{inner}.whisker,{inner}.stem{{stroke:{colour}}}{inner}.middle{{stroke-dasharray:{dashes}}}"
+            f"{inner}.dot.open,{inner}.bar.open,{inner}.box.open{{fill:#fff;stroke:{colour}}}"
         )
     rules.append(".dense .middle{stroke-dasharray:none;stroke-width:1.4}")
     top = 30 if title else 4
@@ -234,16 +241,25 @@ def whisker(x: float, low: float, high: float, kind: str, cap: float = 3) -> str
     )
 
 
+def room_for(values: Sequence[float]) -> int:
+    """How many pixels the labels of an axis need."""
+    return round(7.2 * max(map(len, tick_texts(values)))) + 16
+
+
 def grid(base: Frame, scale: Scale, values: Sequence[float], unit: str) -> tuple[Frame, str]:
     """Horizontal lines at the ticks, their labels, the unit above; and the frame with room for the labels."""
-    texts = tick_texts(values)
-    frame = replace(base, left=round(7.2 * max(map(len, texts))) + 16)
+    frame = replace(base, left=room_for(values))
+    return frame, grid_in(frame, scale, values, unit)
+
+
+def grid_in(frame: Frame, scale: Scale, values: Sequence[float], unit: str) -> str:
+    """The same in a frame that has the room."""
     parts = [text(frame.left, frame.top - 13, unit, "unit") if unit else ""]
-    for value, content in zip(values, texts, strict=True):
+    for value, content in zip(values, tick_texts(values), strict=True):
         y = scale(value)
         parts.append(line(frame.left, y, frame.width - frame.right, y, "zero" if value == 0 else "rule"))
         parts.append(text(frame.left - 8, y + 4, content, anchor="end"))
-    return frame, "".join(parts)
+    return "".join(parts)
 
 
 def axis_below(frame: Frame, labels: Iterable[tuple[float, str]], margin: int = 24) -> str:

@@ -1,4 +1,4 @@
-// Handier, never needed: theme, tags without reloading, tooltips, local time, a filter, and a fresh look from time to time.
+// Handier, never needed: theme, tooltips, local time, a filter, charts as PNG, and a fresh look from time to time.
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -15,7 +15,6 @@
       : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
     remember(root.dataset.theme);
-    document.dispatchEvent(new Event("reticent:theme"));
   };
 
   // The address always says what is shown, so that it can be passed on and looked at again.
@@ -25,48 +24,29 @@
     return query;
   };
 
-  const setAddress = (form) => {
-    history.replaceState(null, "", `${location.pathname}?${queryOf(form)}`);
+  // The server draws all that is shown; the reader stays at the same place of the page.
+  const go = (form) => {
+    try { sessionStorage.setItem("reticent-scroll", `${scrollY} ${location.pathname}`); } catch { /* private window */ }
+    location.assign(`${form.getAttribute("action")?.split("#")[0] || location.pathname}?${queryOf(form)}`);
   };
-
-  const showTags = (form) => {
-    // Strips and small multiples are laid out by the server.
-    if (document.querySelector("[data-series], .histogram")) { location.assign(`${location.pathname}?${queryOf(form)}`); return; }
-    for (const box of form.querySelectorAll('input[name="tag"]'))
-      for (const line of document.querySelectorAll("[data-line]"))
-        if (line.dataset.line === box.value) line.classList.toggle("off", !box.checked);
-    setAddress(form);
-  };
-
-  const show = (link) => {
-    const panel = link.closest("[data-view]");
-    panel.dataset.view = link.dataset.switch;
-    for (const each of panel.querySelectorAll("[data-switch]"))
-      if (each === link) each.setAttribute("aria-current", "true"); else each.removeAttribute("aria-current");
-    for (const field of document.querySelectorAll('input[name="view"]')) field.value = link.dataset.switch;
-    const viewed = (text) => {
-      const address = new URL(text, location.href);
-      address.searchParams.set("view", link.dataset.switch);
-      return address.pathname + address.search;
-    };
-    for (const file of panel.querySelectorAll(".files a")) file.href = viewed(file.href);
-    for (const file of panel.querySelectorAll("[data-png]")) file.dataset.png = viewed(file.dataset.png);
-    history.replaceState(null, "", viewed(location.href));
+  const comeBack = () => {
+    try {
+      const [top, path] = (sessionStorage.getItem("reticent-scroll") ?? "").split(" ");
+      sessionStorage.removeItem("reticent-scroll");
+      if (path === location.pathname) scrollTo(0, Number(top));
+    } catch { /* private window */ }
   };
 
   const tip = document.createElement("div");
   tip.id = "tip";
   tip.hidden = true;
 
-  const hidden = (svg) => [...svg.querySelectorAll(".line.off")].map((line) => `${line.dataset.line}: `);
-
   const point = (event) => {
     const hit = event.target.closest?.(".hit");
     if (!hit) { tip.hidden = true; return; }
     const title = hit.querySelector("title");
     if (title) { hit.dataset.tip = title.textContent; title.remove(); }
-    const off = hidden(hit.ownerSVGElement);
-    tip.textContent = hit.dataset.tip.split("\n").filter((line) => !off.some((name) => line.startsWith(name))).join("\n");
+    tip.textContent = hit.dataset.tip;
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
     const left = event.clientX + 16 + width > innerWidth ? event.clientX - width - 12 : event.clientX + 16;
@@ -127,7 +107,6 @@
       asked = new Date();
       failed = null;
       away("");
-      document.dispatchEvent(new Event("reticent:shown"));
     } catch {
       failed ??= new Date();
       away(`The collector has not answered since ${hour.format(failed)}. The figures are those of ${hour.format(asked)}.`);
@@ -140,6 +119,27 @@
     if (!field) return;
     const text = field.value.trim().toLowerCase();
     for (const row of document.querySelectorAll("tr[data-text]")) row.hidden = !row.dataset.text.includes(text);
+    if (text) for (const group of document.querySelectorAll("details.group")) group.open = true;
+  };
+
+  // The server's drawing in a size fit for print, through a canvas.
+  const png = async (button) => {
+    const answer = await fetch(button.dataset.png);
+    if (!answer.ok) return;
+    const image = new Image();
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(await answer.text())}`;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = 2 * image.naturalWidth;
+    canvas.height = 2 * image.naturalHeight;
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    canvas.toBlob((blob) => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(blob);
+      link.download = button.dataset.png.replace(/^.*\//, "").replace(/\.svg.*$/, ".png");
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    }, "image/png");
   };
 
   document.addEventListener("DOMContentLoaded", () => {
@@ -149,20 +149,18 @@
     document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
     document.addEventListener("click", (event) => {
       if (event.target.closest("#theme")) toggleTheme();
-      const link = event.target.closest("[data-switch]");
-      if (link) { event.preventDefault(); show(link); }
+      const button = event.target.closest("[data-png]");
+      if (button) png(button);
     });
     document.addEventListener("change", (event) => {
       const form = event.target.closest("form.controls");
       if (!form || event.target.dataset.filter !== undefined) return;
-      if (event.target.name === "tag") showTags(form);
-      else {
-        if (event.target.name === "by") for (const box of form.querySelectorAll('input[name="tag"]')) box.checked = false;
-        location.assign(`${location.pathname}?${queryOf(form)}`);
-      }
+      if (event.target.name === "by") for (const box of form.querySelectorAll('input[name="tag"]')) box.checked = false;
+      go(form);
     });
     document.addEventListener("input", (event) => { if (event.target.dataset.filter !== undefined) filter(); });
     localise(document);
+    comeBack();
     const main = document.querySelector("main[data-refresh]");
     const seconds = Number(main?.dataset.refresh);
     if (main) setInterval(() => {

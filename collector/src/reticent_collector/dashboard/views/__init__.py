@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan, nan
+from math import nan
 from typing import Any
 
 from markupsafe import Markup
 
 from reticent.plan import Metric, Plan
 from reticent_collector.dashboard import charts, labels
-from reticent_collector.dashboard.charts import Line, Mark
+from reticent_collector.dashboard.charts import Mark
 from reticent_collector.dashboard.pages import HOME
-from reticent_collector.dashboard.points import Point
+from reticent_collector.dashboard.points import Point, by_size
 from reticent_collector.estimates import Estimate
 from reticent_collector.estimates.distribution import Quantile
 from reticent_collector.estimates.versions import question
-from reticent_collector.figures import Unit, places
-from reticent_collector.results import Difference
+from reticent_collector.figures import Unit
+from reticent_collector.results import Difference, Trend, is_clear
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +43,16 @@ class View:
     package: str = HOME  # that has its template
 
 
-_LEADS = {
-    "mean": "",
-    "histogram": "median of devices",
-    "choice": "devices that chose a label:",
-    "flag": "devices where it happened:",
-    "split": "mean of all parts together:",
+TRENDS = {
+    "mean": "mean",
+    "histogram": "median",
+    "choice": "share of labels",
+    "flag": "share of devices",
+    "split": "mean of parts",
 }
-_LEAD_OF_PRESENT = "median of devices with a value"
-TRENDS = {"mean": "mean", "histogram": "median", "choice": "share that chose a label", "flag": "share",
-          "split": "mean of all parts together"}  # fmt: skip
-"""What is followed from round to round, by kind."""
-
-
-def what_per_bucket(metric: Metric) -> str:
-    """What the bars of a histogram show."""
-    if metric.parts:
-        return "mean amount per label"
-    return f"share of devices per {'label' if metric.labels else 'bucket'}"
+"""What is followed from period to period, by kind."""
+SHARES = ("histogram", "choice", "flag")
+"""The kinds whose numbers are shares of devices; those of others are amounts in the unit of the metric."""
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
@@ -93,7 +84,7 @@ def unit_of(points: Sequence[Point]) -> Unit:
 
 def unit_for(number: Estimate, largest: float) -> Unit:
     """The unit of numbers like this one, up to `largest`: a share is shown in percent."""
-    return Unit.of(number.unit, largest) if number.kind in ("mean", "split") else Unit(0.01, "%")
+    return Unit(0.01, "%") if number.kind in SHARES else Unit.of(number.unit, largest)
 
 
 def edge_unit(metric: Metric) -> Unit:
@@ -104,35 +95,84 @@ def edge_unit(metric: Metric) -> Unit:
     return unit if short else Unit.of(metric.unit, 0.0)
 
 
-def headline(point: Point) -> dict[str, Any]:
-    """A point as text; `outside`: the unbiased value is outside its interval, which is cut to the possible range."""
-    estimate, half_width, metric = point.estimate, point.half_width, point.metric
-    unit = unit_of([point])
-    if isinstance(estimate, Quantile):
-        edges = [float(edge) for edge in metric.mechanism.points]
-        inside = sum(estimate.lower <= edge < estimate.upper for edge in edges)
-        certainty = labels.certainty_of_median(inside, len(edges) - 1)
-        value, outside = f"between {interval(point, unit, ' and ')}", False
-    else:
-        certainty = labels.certainty(estimate.value, estimate.lower, estimate.upper, half_width)
-        value = Unit(unit.size).figure(estimate.value, half_width)
-        outside = not estimate.lower <= estimate.value <= estimate.upper
+def headline(point: Point, unit: Unit | None = None) -> dict[str, Any]:
+    """A point as text; `outside`: the unbiased value, where that is outside of its interval, which is cut."""
+    estimate, metric = point.estimate, point.metric
+    unit = unit or unit_of([point])
+    value, outside = _value(point, unit)
     return {
-        "lead": _LEADS[metric.kind] if not metric.absent or metric.is_named else _LEAD_OF_PRESENT,
+        "lead": _lead(point),
         "value": value,
         "unit": unit.name,
         "interval": f"{interval(point, unit)} {unit.name}".rstrip(),
         "median": isinstance(estimate, Quantile),
-        "certainty": certainty,
+        "certainty": certainty_of(point),
+        "others": other_labels(point, unit) if metric.is_named else "",
         "reports": f"{point.reports:,}",
         "when": labels.period(point.start, point.end, point.every),
         "clock": labels.clock(point.start, point.end, point.every),
         "provisional": point.provisional,
         "outside": outside,
-        "part": f"{point.rounds:,} of {point.period.possible_rounds:,} rounds"
-        if point.rounds < point.period.possible_rounds
-        else "",
+        "part": rounds_of(point),
     }
+
+
+def _lead(point: Point) -> str:
+    """What the number of a headline is."""
+    metric, estimate = point.metric, point.estimate
+    if isinstance(estimate, Estimate) and metric.is_named:
+        return f"{estimate.label}:"
+    if metric.kind == "flag":
+        return "devices where it happened:"
+    if metric.kind == "histogram":
+        return "median of devices with a value" if metric.absent else "median of devices"
+    return ""
+
+
+def _value(point: Point, unit: Unit) -> tuple[str, str]:
+    """A number as text; an unbiased value outside of the possible range is told apart, for its interval is certain."""
+    estimate = point.estimate
+    if isinstance(estimate, Quantile):
+        return f"between {interval(point, unit, ' and ')}", ""
+    plain = Unit(unit.size).figure(estimate.value, point.half_width)
+    low, high = unit.ends(estimate.lower, estimate.upper)
+    if estimate.value < estimate.lower < estimate.upper:
+        return f"at most {high}", plain
+    if estimate.value > estimate.upper > estimate.lower:
+        return f"at least {low}", plain
+    outside = not estimate.lower <= estimate.value <= estimate.upper
+    return plain, plain if outside else ""
+
+
+def other_labels(point: Point, unit: Unit, most: int = 2) -> str:
+    """The largest labels but for the first, in a few words."""
+    places = by_size(point.result)[1 : 1 + most]
+    rest = (Point.of(point.result, place) for place in places)
+    return ", ".join(
+        f"{_lead(other).removesuffix(':')} {_value(other, unit)[0]} {unit.name}".rstrip() for other in rest
+    )
+
+
+def certainty_of(point: Point) -> labels.Certainty:
+    """How precise a point is."""
+    estimate = point.estimate
+    if isinstance(estimate, Estimate):
+        return labels.certainty(estimate.value, estimate.lower, estimate.upper, point.half_width)
+    edges = [float(edge) for edge in point.metric.mechanism.points]
+    inside = sum(estimate.lower <= edge < estimate.upper for edge in edges)
+    return labels.certainty_of_median(inside, len(edges) - 1)
+
+
+def rounds_of(point: Point) -> str:
+    """How many rounds of its period a point is made of; nothing for all."""
+    if not point.rounds_missing:
+        return ""
+    return f"{point.result.rounds:,} of {point.period.possible_rounds:,} {round_name(point)}s"
+
+
+def round_name(point: Point) -> str:
+    """What a round of a plan is called."""
+    return "day" if point.period.plan.round_seconds == 86_400 else "round"
 
 
 def interval(point: Point, unit: Unit, between: str = " to ") -> str:
@@ -144,56 +184,107 @@ def interval(point: Point, unit: Unit, between: str = " to ") -> str:
 
 
 def mark(point: Point, unit: Unit, name: str = "", tip: bool = True) -> Mark:
-    """A point on a chart, in the chart's unit; its tooltip starts with the name of its line, if any."""
+    """
+    A point on a chart, in the chart's unit; its tooltip starts with the name of its line, if any.
+
+    It stands in its interval: an unbiased value outside of the possible range is in the table.
+    """
     estimate, size = point.estimate, unit.size
-    value = nan if isinstance(estimate, Quantile) else estimate.value / size
-    text = ""
-    if tip:
-        shown = headline(point)
-        said = f"{shown['value']} {shown['unit']}".strip()
-        around = "" if shown["median"] else f" ({shown['interval']})"
-        so_far = ", so far" if point.provisional else ""
-        text = f"{f'{name}: ' if name else ''}{said}{around}, {shown['reports']} reports{so_far}"
-    ends = (estimate.lower / size, estimate.upper / size)
-    asked = question(point.metric)
-    return Mark(point.start, point.end, value, *ends, point.provisional, point.version, text, asked)
+    ends = estimate.lower / size, estimate.upper / size
+    value = nan if isinstance(estimate, Quantile) else min(max(estimate.value / size, ends[0]), ends[1])
+    return Mark(
+        point.start,
+        point.end,
+        value,
+        *ends,
+        hollow=point.provisional or point.rounds_missing > 0,
+        version=(point.result.added or (point.version,))[0],
+        tip=_tip(point, unit, name) if tip else "",
+        asked=question(point.metric),
+        around=middle_half(point, unit),
+    )
 
 
-def zoomable(lines: Sequence[Line]) -> str:
-    """Long lines for the script: times, and per line name, shade, values, lower and upper ends. Short ones: ""."""
-    if max(len(line.marks) for line in lines) <= charts.MANY:
-        return ""
-    marks = [mark for line in lines for mark in line.marks]
-    spread = max(mark.upper for mark in marks) - min(mark.lower for mark in marks)
-    digits = places(spread or 1.0) + 2
-    times = sorted({(mark.start, mark.end) for mark in marks})
-    rows = []
-    for line in lines:
-        at = {(mark.start, mark.end): mark for mark in line.marks}
-        columns: list[list[float | None]] = [[], [], []]
-        for time in times:
-            mark = at.get(time)
-            numbers = (mark.value, mark.lower, mark.upper) if mark else (nan, nan, nan)
-            for column, number in zip(columns, numbers, strict=True):
-                column.append(
-                    None if isnan(number) else round(number, digits) if digits > 0 else round(number)
-                )
-        rows.append([line.name, line.shade, *columns])
-    return json.dumps([[start for start, _ in times], times[-1][1], rows], separators=(",", ":"))
+def _tip(point: Point, unit: Unit, name: str) -> str:
+    value, _ = _value(point, unit)
+    median = isinstance(point.estimate, Quantile)
+    said = [f"{value} {unit.name}".strip()]
+    if not median:
+        said[0] += f" ({interval(point, unit)} {unit.name}".rstrip() + ")"
+    if point.provisional:
+        said.append("so far")
+    elif point.rounds_missing:
+        said.append(rounds_of(point))
+    said.append(f"{point.reports:,} reports")
+    return f"{f'{name}: ' if name else ''}{', '.join(said)}"
 
 
-def change_shown(change: Difference | None) -> dict[str, Any] | None:
-    """A change in a few words."""
+def middle_half(point: Point, unit: Unit) -> tuple[float, float] | None:
+    """Where the middle half of devices lies, as far as the quantiles of a histogram say."""
+    by_level = {quantile.level: quantile for quantile in point.result.quantiles}
+    if not {0.25, 0.75} <= by_level.keys():
+        return None
+    return by_level[0.25].lower / unit.size, by_level[0.75].upper / unit.size
+
+
+def change_shown(change: Difference | None, unit: Unit) -> dict[str, Any] | None:
+    """A change in a few words, in the unit of its page."""
     if change is None:
         return None
     before = change.baseline.period
     return {
-        "words": change.brief,
+        "words": change_words(change, unit),
         "part": change.part,
         "is_clear": change.clear,
         "before": labels.period(before.start, before.end, before.every),
         "clock": labels.clock(before.start, before.end, before.every),
     }
+
+
+def change_words(change: Difference, unit: Unit) -> str:
+    """How far, and whether that is clear; of labels and buckets those that clearly changed."""
+    noun = "difference" if change.of_tags else "change"
+    if isinstance(change.estimate, Estimate):
+        return f"{size_of(change.estimate, unit)}: {'' if change.clear else 'no '}clear {noun}"
+    if not change.clear:
+        return change.brief
+    names = zip(change.estimate.names, change.numbers, strict=True)
+    clear = sorted(
+        ((name, one) for name, one in names if is_clear(one)), key=lambda pair: -abs(pair[1].value)
+    )
+    told = "; ".join(
+        f"{name} {size_of(one, Unit(0.01, '%') if one.kind in SHARES else unit)}" for name, one in clear[:2]
+    )
+    return f"{told}: clear {noun}" + (f", and in {len(clear) - 2} more" if len(clear) > 2 else "")
+
+
+def size_of(difference: Estimate, unit: Unit) -> str:
+    """A difference with its direction, in a unit: "↑ 3.1 ± 1.2 percentage points"."""
+    if not difference.reports:
+        return "unknown"
+    name = "percentage points" if unit.name == "%" else unit.name
+    text = Unit(unit.size, name).figure(abs(difference.value), difference.half_width)
+    if not text.partition(" ")[0].strip("0."):  # it is rounded to 0, which has no direction
+        return text
+    return ("↑ " if difference.value > 0 else "↓ ") + text
+
+
+def trend_shown(trends: Sequence[Trend], unit: Unit) -> list[str]:
+    """The clear trends of a metric in words: of its one number, or of its labels and buckets, clearest first."""
+    sentences = []
+    for trend in trends:
+        since, whole = trend.since, trend.whole
+        if since is None or whole is None:
+            continue
+        number = trend.number
+        size = size_of(whole.numbers[trend.place], unit if number.kind not in SHARES else Unit(0.01, "%"))
+        first = whole.baseline.period
+        began = since.baseline.period
+        name = f"{number.label} " if number.label else ""
+        sentences.append(
+            f"{name}{trend.direction} since {labels.date(began.start)}: {size} since {labels.date(first.start)}"
+        )
+    return sentences
 
 
 def shade_of(metric_plan: Plan, segment: str, tag: str) -> int:

@@ -230,8 +230,15 @@ def over_time(health: Health, results: Results) -> dict[str, Any]:
                     "chart": charts.small_bars(bars, label, "reports per round", usual),
                 }
             )
-    series = [_series(health.history, name) for name in _SLOTS] if health.history else []
-    return {"plans": plans, "series": series, "overdue": overdue}
+    silent = [title for name, (title, _, _) in _SLOTS.items() if not _values(health.history, name)]
+    series = [_series(health.history, name) for name in _SLOTS if _values(health.history, name)]
+    return {"plans": plans, "series": series, "overdue": overdue, "silent": silent}
+
+
+def _values(history: Sequence[HistorySlot], name: str) -> list[float]:
+    """The numbers of a series; none where all are 0."""
+    values = [getattr(slot, name) for slot in history]
+    return values if any(values) else []
 
 
 def _series(history: Sequence[HistorySlot], name: str) -> dict[str, Any]:

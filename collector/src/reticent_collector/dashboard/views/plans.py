@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.datastructures import QueryParams
 
@@ -23,6 +23,8 @@ from reticent_collector.plans.matching import tracking_in_words
 from reticent_collector.results import Selection, answered_every
 
 FLEET = 100_000  # devices, before the first report
+RECENT = 20  # rounds or windows from which the usual number of devices is known
+SOON_DAYS = 30
 
 NOT_PROTECTED = (
     "Not hidden: that a device takes part, its segments, and its cohort, one byte that never changes.",
@@ -79,7 +81,42 @@ def round_bars(rounds: Sequence[dict[str, Any]]) -> list[charts.RoundBar]:
     return bars
 
 
-def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]:
+class Answered(NamedTuple):
+    """The devices that answered a plan in its last round, or window, that is over."""
+
+    words: str
+    reports: int = 0
+    usual: float = 0.0  # 0: not known yet
+
+
+def answered(reader: PointReader, plan: Plan) -> Answered:
+    """The devices that answered last, and the usual number: each reports once in a round, or in a window."""
+    every = answered_every(plan)
+    periods = reader.results.periods(Selection(plan.name, last=RECENT, every=every))
+    sealed = [period for period in periods if period.state == "sealed"]
+    if not sealed:
+        return Answered("")
+    last, *before = sealed
+    usual = median(period.reports for period in before) if len(before) >= 3 else 0.0
+    when = f"on {labels.period(last.start, last.end, 'day')}"
+    if last.end - last.start != 86_400:
+        when = f"in the {every} {labels.dates(last.start, last.end)}"
+    devices = f"{last.reports:,} devices" if last.reports else f"fewer than {plan.min_reports:,} devices"
+    known = f" ({usual:,.0f} are usual)" if usual else ""
+    return Answered(f"{devices} answered {when}{known}", last.reports, usual)
+
+
+def notices(plan: Plan, now: float) -> list[str]:
+    """What will need attention, in sentences."""
+    if not plan.expires:
+        return []
+    days = (plan.expires - datetime.fromtimestamp(now, UTC).date()).days
+    if not 0 < days <= SOON_DAYS:
+        return []
+    return [f"{plan.name} expires in {days} {labels.plural('day', days)}: devices then stop answering."]
+
+
+def hints(plan: Plan, rounds: Sequence[dict[str, Any]], devices: Answered, now: float) -> list[str]:
     """What needs attention, in sentences. By now there should be reports on the last round but one."""
     sentences = []
     if plan.expires and plan.expires <= datetime.fromtimestamp(now, UTC).date():
@@ -102,11 +139,9 @@ def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]
             f"Damaged rounds without figures: {', '.join(damaged)}. "
             "`reticent store repair` shows what can be recovered."
         )
-    words, reports, usual = last_sealed(rounds)
-    if reports < 0.5 * usual:
+    if devices.reports < 0.5 * devices.usual:
         sentences.append(
-            f"The last sealed round has {words}; {usual:,.0f} are usual. "
-            "Intervals are wider, and the devices that answer may differ from the others."
+            f"Only {devices.words}. Intervals are wider, and the devices that answer may differ from the others."
         )
     return sentences
 
@@ -114,13 +149,14 @@ def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]
 def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParams) -> View:
     """The page of a plan."""
     now = reader.results.clock()
-    rounds = reader.results.rounds(plan.name, params.rounds)
+    count = params.count("round")
+    rounds = reader.results.rounds(plan.name, count)
     card = card_of(plan)
     versions = list(reader.results.versions(plan.name))
     warnings = lint(plan, today=datetime.fromtimestamp(now, UTC).date())
-    problems = hints(plan, rounds, now)
-    answered = Selection(plan.name, last=params.rounds, every=answered_every(plan))  # a report in each
-    periods = reader.results.periods(answered)
+    problems = [*hints(plan, rounds, answered(reader, plan), now), *notices(plan, now)]
+    each = Selection(plan.name, last=count, every=answered_every(plan))  # with a report of each device
+    periods = reader.results.periods(each)
     fleet = max((period.reports for period in periods), default=0) or FLEET
     matched = plan_tracking(plan, fleet)
     return View(
@@ -131,6 +167,16 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
             "params": params,
             "what_if": what_if(plan, query, fleet),
             "versions": versions,
+            "presets": params.presets("round"),
+            "count": count,
+            "ended": [
+                {
+                    "name": metric.name,
+                    "path": f"/plans/{plan.name}/metrics/{metric.name}",
+                    "version": reader.results.metric(plan.name, metric.name)[0].version,
+                }
+                for metric in reader.results.ended(plan.name)
+            ],
             "round": labels.duration(plan.round_seconds),
             "grace": labels.duration(plan.grace_seconds),
             "window": labels.duration(plan.answers.window * plan.round_seconds),
@@ -162,7 +208,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
                 for info in rounds
             ],
         },
-        data=f"/v1/rounds?plan={plan.name}&last={params.rounds}",
+        data=f"/v1/rounds?plan={plan.name}&last={count}",
         refresh=30 if any(info["state"] != "sealed" for info in rounds) else 120,
     )
 

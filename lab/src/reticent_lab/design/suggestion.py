@@ -48,10 +48,11 @@ def answer(question: Question) -> Suggestion:
     """
     The best plan for a question.
 
+    >>> from reticent_lab.design import Figure
     >>> figure = Figure("minutes", unit="minute", max_value=Fraction(1440))
     >>> best = answer(Question((figure,), devices=50_000, limit=Fraction(12))).best
     >>> best.shape.window_days, float(best.parts[0].epsilon), round(best.parts[0].half_width, 1)
-    (56, 1.5, 28.2)
+    (56, 1.5, 28.3)
     """
     found = proposals(question)
     if not found:

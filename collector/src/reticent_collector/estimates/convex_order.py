@@ -29,6 +29,8 @@ from reticent_collector.estimates.interval import Floats
 
 MOST_POINTS = 1024  # a finer grid is made coarser
 CUT = 1e-15
+SHORT = 128  # points of a law that is multiplied without a Fourier transform
+LONGEST_TAILS = 8  # standard deviations; the one of a device's answers is at most half of their number
 NODES = 25  # truths at which the upper mean of an average is computed; a polynomial runs through them
 LARGEST_SIDE = 0.99  # |1 - 2M| of the truth M at a node, at most; see `average_excess`
 MARGIN = 0.0005
@@ -238,7 +240,16 @@ def _upper_mean_of_hits(reports: int, share: Floats, chances: Floats, tail: floa
 def _sum_of_hits(law: Steady, truth: float) -> Law:
     """The law of all hits at M = `truth`: the same for every tail, of which an average and a difference have three."""
     chances = (1 - truth) * _binomial(law.times, law.low) + truth * _binomial(law.times, law.high)
-    return sum_of(chances, law.devices)
+    if LONGEST_TAILS * law.times * sqrt(law.devices) > MOST_POINTS:
+        return sum_of(chances, law.devices)
+    # It stays on its grid. Short laws are multiplied without a Fourier transform.
+    group, left, rest = chances, law.devices, np.ones(1)
+    while left > 1 and 2 * len(group) <= SHORT:
+        if left % 2:
+            rest = np.convolve(rest, group)
+        group = np.convolve(group, group)
+        left //= 2
+    return convolved(sum_of(group, left), Law(0, 1.0, rest))
 
 
 MOST_GROUPS = 128  # numbers of devices with truth 1 that `Asked` tells apart; a finer law is spread

@@ -34,8 +34,11 @@ DEVICES = 100_000
 ROUNDS = 31
 DAY = 86_400
 MOST_INDIVIDUALS = 100_000
-LONG = 2_000_000_000
-"""Values that take about a minute on two cores: individuals × rounds × metrics × repetitions."""
+LONG = 800_000_000
+"""
+Values that take about a minute on two cores: individuals × rounds × metrics × (repetitions + 1), as drawing values
+takes about as long as a repetition.
+"""
 
 
 @click.command(cls=VerbCommand, short_help="Run a plan on values of your own.")
@@ -112,7 +115,7 @@ def simulate(
     length = rounds or min((len(recording.days) for recording in recorded), default=ROUNDS)
     count = devices or individuals or people or DEVICES
     if individuals is None:
-        quick = max(1000, LONG // (length * len(plan.metrics) * repetitions))
+        quick = max(1000, LONG // (length * len(plan.metrics) * (repetitions + 1)))
         individuals = min(count, people or min(MOST_INDIVIDUALS, quick))
     crowd = Crowd.drawn(plan, sources, length, individuals, count, chosen)
     with output.progress("Simulating", quiet) as tell:

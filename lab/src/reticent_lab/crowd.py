@@ -122,7 +122,8 @@ class Crowd:
                 else:
                     draw = np.random.default_rng([seed, place, some.start])
                     column = source.values(some.stop - some.start, rounds, draw)
-                values[name] = taken_by(plan.recorded[name], column)
+                is_taken = isinstance(source, Recorded) and source.metric is not None
+                values[name] = column if is_taken else taken_by(plan.recorded[name], column)
             return values
 
         return cls(rounds, individuals, devices, part)

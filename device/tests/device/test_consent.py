@@ -626,6 +626,18 @@ def test_what_waits_in_memory_leaves_no_note_when_another_process_denies(
     assert in_file().notes == in_file().totals == {}
 
 
+def test_what_waits_for_a_round_that_was_answered_leaves_no_note_either(
+    device_of: Make, in_file: InFile
+) -> None:
+    device, other = device_of(), device_of()
+    assert device.report(HERE) is not None
+    device.add("editor_seconds", 5)
+    assert other.set_consent("denied")
+    device.save()
+    assert list(in_file().reports) == [HERE]
+    assert in_file().notes == in_file().totals == {}
+
+
 def test_a_plan_that_the_policy_refuses_changes_no_choice(device_of: Make, plan_text: str) -> None:
     policy = Policy(max_epsilon=2, max_window=None, max_lifetime=None, least_flip=None, fewest_rounds=None)
     device_of(policy=policy).set_consent("granted")

@@ -133,3 +133,15 @@ def test_the_second_copy_of_the_limits_knows_a_choice_for_sampled_answers(tmp_pa
     assert copy is not None
     assert copy.sampled
     life.device.close()
+
+
+def test_a_window_answered_under_local_is_wiped_with_its_report(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    life = Life(PLANS["sampled"], state)
+    assert life.device.set_consent("local")
+    while not what_is_in(state).reports:
+        life.use()
+    assert any(window.round is not None for window in what_is_in(state).windows.values())
+    assert life.device.set_consent("denied")
+    assert what_is_in(state).windows == what_is_in(state).reports == {}
+    life.device.close()

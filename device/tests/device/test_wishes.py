@@ -169,6 +169,15 @@ def test_a_file_that_is_lost_after_forget_is_yet_another_epoch(
     assert device.status().epoch == 2
 
 
+def test_forget_leaves_no_value_in_the_file(device_of: Make, in_file: InFile) -> None:
+    device = device_of()
+    device.add("editor_seconds", 5)
+    assert device.save()
+    assert in_file().totals
+    assert device.forget()
+    assert in_file().totals == {}
+
+
 def test_forget_drops_what_never_left(device_of: Make, clock: ManualClock, in_file: InFile) -> None:
     device = device_of()
     clock.advance(2 * 21_600)

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from reticent.device.clamp import in_range
+from reticent.device.totals import in_range
 from reticent.mechanisms import SCALE
 from reticent.reports import Report, pack_bits
 
 if TYPE_CHECKING:
-    from reticent.device.clamp import Value
     from reticent.device.prf import Draws
+    from reticent.device.totals import Value
     from reticent.plan import Metric, Plan
 
 DARTS = 48

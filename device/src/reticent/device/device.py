@@ -10,7 +10,7 @@ from math import floor
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from reticent.device.faults import kind_of
+from reticent.device.pending import kind_of
 from reticent.device.process import LONGEST_CLOSE, Hosted, Settings, absolute, default_state
 from reticent.device.receipt import Receipt, Status
 from reticent.device.state import CONSENTS, records
@@ -18,12 +18,11 @@ from reticent.errors import ParameterError, UsageError
 from reticent.frozen import replace
 
 if TYPE_CHECKING:
-    from reticent.device.clamp import Value
     from reticent.device.policy import Policy
     from reticent.device.preview import Preview
     from reticent.device.session import Session
     from reticent.device.state import Consent
-    from reticent.device.totals import Call
+    from reticent.device.totals import Call, Value
     from reticent.device.transport import Transport
     from reticent.plan import Plan
     from reticent.reports import Report
@@ -227,7 +226,7 @@ class Device(Hosted):
 
         Messages quote what the program wrote (a metric, a segment, a label, a limit), never a measured number.
         """
-        from reticent.device.clamp import taken
+        from reticent.device.totals import taken
 
         plan = self._settings.plan
         if self._closed:

@@ -13,7 +13,7 @@ from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from reticent.device.faults import Faults, kind_of
+from reticent.device.pending import Faults, kind_of
 from reticent.errors import ParameterError
 from reticent.frozen import frozen
 

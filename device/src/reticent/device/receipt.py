@@ -24,6 +24,24 @@ _NOTHING: Mapping[str, Any] = {}
 _SHOWN = 12  # in a notebook so many of the latest reports are in sight; the earlier ones unfold
 
 
+def round_in_words(start: float, end: float) -> str:
+    """
+    When a round was.
+
+    >>> round_in_words(1_700_000_000, 1_700_021_600), round_in_words(1_699_920_000, 1_700_006_400)
+    ('2023-11-14 22:13 to 2023-11-15 04:13 UTC', '2023-11-14')
+    """
+    try:
+        first, last = (datetime.fromtimestamp(moment, UTC) for moment in (start, end))
+    except (ValueError, OverflowError, OSError):  # a clock that is wrong by thousands of years
+        return f"{start:.0f} to {end:.0f} s after 1970"
+    if (first.hour, first.minute, first.second, end - start) == (0, 0, 0, 86_400):
+        return f"{first:%Y-%m-%d}"
+    return (
+        f"{first:%Y-%m-%d %H:%M} to {last:{'%H:%M' if last.date() == first.date() else '%Y-%m-%d %H:%M'}} UTC"
+    )
+
+
 @frozen()
 class Told:
     """One report: sent, waiting, or given up."""
@@ -42,8 +60,6 @@ class Told:
     @property
     def when(self) -> str:
         """When its round was, in words."""
-        from reticent.device.words import round_in_words
-
         return "" if self.start is None or self.end is None else round_in_words(self.start, self.end)
 
 
@@ -154,7 +170,7 @@ class Receipt:
 
     def html(self) -> str:
         """As a standalone page that a program can open for its user: one file, no script, nothing loaded."""
-        from reticent.device.page import cards, document, section, wide
+        from reticent.html import cards, document, section, wide
 
         return document(
             self._title,

@@ -10,16 +10,14 @@ from math import floor
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from reticent.device import consent, engine, ledger, outbox, plans
-from reticent.device.backlog import Backlog
-from reticent.device.clamp import Value, taken
 from reticent.device.engine import Moment
-from reticent.device.faults import Faults
 from reticent.device.outbox import LONGEST_SEND
+from reticent.device.pending import Backlog, Faults
 from reticent.device.prf import SECRET_BYTES
 from reticent.device.quarantine import Identity
 from reticent.device.state import ASKED, DeviceState, Place, RunFacts, records
 from reticent.device.statefile import StateFile
-from reticent.device.totals import Call, TotalChange, change_by, merge_changes
+from reticent.device.totals import Call, TotalChange, Value, change_by, merge_changes, taken
 from reticent.device.transport import Accepted, Rejected, Retry
 from reticent.frozen import replace
 from reticent.times import round_at, start_of
@@ -354,8 +352,8 @@ class Session:
 
     def receipt(self) -> Receipt:
         """Every report, and a bound on what they reveal."""
+        from reticent.device.preview import bits_by_metric, question
         from reticent.device.receipt import Receipt, Told
-        from reticent.device.words import bits_by_metric, question
 
         state = self._look()
         asked = plans.plan_of(state.newest, None)

@@ -40,8 +40,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from reticent.device.backlog import StateBusyError
 from reticent.device.locks import ProcessLock
+from reticent.device.pending import StateBusyError
 from reticent.device.quarantine import (
     COMPANIONS,
     Identity,

@@ -179,3 +179,96 @@ def test_days_are_added_up_to_weeks_and_a_flag_has_no_total(tmp_path: Path) -> N
     shown = CliRunner().invoke(command, [*arguments, "--values", str(values)]).output
     assert "amount: 25.7% of the total is above its range" in shown  # 77 counts as 50: 27 of 105
     assert "active: " not in shown
+
+
+MIXED = """
+[plan]
+name = "mixed"
+version = 1
+round = "{round}"
+
+[metrics.minutes]
+kind = "mean"
+max_value = 60
+epsilon = 1
+flip = 0.2
+
+[metrics.crashed]
+kind = "flag"
+epsilon = 1
+flip = 0.2
+
+[metrics.theme]
+kind = "choice"
+labels = ["light", "dark"]
+mechanism = "hadamard-bit"
+epsilon = 1
+flip = 0.2
+
+[metrics.start]
+kind = "histogram"
+edges = [0, 10, 100]
+absent = true
+mechanism = "hadamard-bit"
+epsilon = 1
+flip = 0.2
+
+[metrics.apps]
+kind = "split"
+labels = ["mail", "web"]
+max_value = 60
+mechanism = "hadamard-bit"
+epsilon = 1
+flip = 0.2
+"""
+ROWS = """individual,day,minutes,crashed,theme,start,apps/mail,apps/web
+anna,2026-11-02,30,1,dark,0,30,0
+anna,2026-11-03,20,0,light,50,0,20
+ben,2026-11-03,,,,,,
+"""
+
+
+@pytest.mark.parametrize(
+    ("length", "truths"),
+    [
+        ("1d", {
+            "minutes": [[15], [10]],
+            "crashed": [[0.5], [0]],
+            "theme": [[0, 0.5, 0.5], [0.5, 0, 0.5]],
+            "start": [[0.5, 0, 0.5], [0, 0.5, 0.5]],
+            "apps": [[15, 0, 45], [0, 10, 50]],
+        }),
+        ("2d", {
+            "minutes": [[25]],
+            "crashed": [[0.5]],
+            "theme": [[0.5, 0, 0.5]],
+            "start": [[0, 0.5, 0.5]],
+            "apps": [[15, 10, 35]],
+        }),
+    ],
+)  # fmt: skip
+def test_one_table_has_the_values_of_all_kinds(
+    length: str, truths: dict[str, list[list[float]]], tmp_path: Path
+) -> None:
+    """Two people, of whom one does nothing: totals of a round's days, and the last label and measurement."""
+    plan, values = tmp_path / "plan.toml", tmp_path / "values.csv"
+    plan.write_text(MIXED.format(round=length))
+    values.write_text(ROWS)
+    arguments = ["simulate", str(plan), "--values", str(values), "--devices", "20", "--repetitions", "1"]
+    answer = json.loads(CliRunner().invoke(command, [*arguments, "--json"]).stdout)
+    found = {
+        name: [
+            [row["truth"] for row in metric["rounds"] if row["round"] == place]
+            for place in range(len(truths[name]))
+        ]
+        for name, metric in answer["metrics"].items()
+    }
+    assert found == {
+        name: [pytest.approx(numbers) for numbers in of_metric] for name, of_metric in truths.items()
+    }
+    values.write_text(ROWS.replace("start,", "begin,"))
+    missing = CliRunner().invoke(command, arguments)
+    assert missing.exit_code == 2
+    assert "expected a column for each metric; missing: start" in " ".join(missing.output.split())
+    with_another = CliRunner().invoke(command, [*arguments, "--population", "start=uniform"])
+    assert with_another.exit_code == 0, with_another.output

@@ -18,7 +18,8 @@ from click.testing import CliRunner
 
 from reticent.device import Policy
 from reticent.errors import ParameterError
-from reticent.plan import Plan
+from reticent.mechanisms import Flip, OneBitMean
+from reticent.plan import Answers, Metric, Plan
 from reticent.plan.card import privacy_card
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.estimates import expected_average_half_width
@@ -33,7 +34,7 @@ from reticent_lab.design import (
     proposals,
     reasons,
 )
-from reticent_lab.design.search import metric_of
+from reticent_lab.design.search import is_allowed, metric_of
 
 MOST = 2.0  # ε of a metric, by the default policy
 
@@ -446,7 +447,27 @@ def test_a_question_without_metrics_is_refused() -> None:
         Question((), 1000)
 
 
-def test_a_device_takes_up_every_plan_by_default() -> None:
-    """Four flags of ε = 1.5 are within a loss of 20 for ever, and beyond what a device allows in a round."""
-    figures = tuple(Figure(name, "flag") for name in ("a", "b", "c", "d"))
-    check(answer(Question(figures, 100_000, "constant", Fraction(20), per=1)).best)
+@pytest.mark.parametrize(
+    ("promise", "window", "allowed", "refused"),
+    [
+        ("constant", 0, (1, 2.0), (1, 2.1)),  # max_epsilon 2
+        ("constant", 0, (3, 2.0), (4, 2.0)),  # max_lifetime 12, which counts each answer twice
+        ("window", 28, (2, 1.5), (2, 1.51)),  # max_window 3
+        ("year", 7, (2, 0.5), (2, 0.51)),  # max_year 54, of 54 windows
+    ],
+)
+def test_a_plan_that_a_device_refuses_by_default_is_not_allowed(
+    promise: Any, window: int, allowed: tuple[int, float], refused: tuple[int, float]
+) -> None:
+    """So many flags, each with such an ε: the promise alone would allow them all."""
+    question = Question((Figure("a", "flag"),), 100_000, promise, Fraction(1000), per=28)
+    answers = Answers(window=window) if window else Answers()
+
+    def plan(flags: int, epsilon: float) -> Plan:
+        mechanism, flip = OneBitMean(epsilon, 1), Flip(0 if window else "0.3")
+        metrics = (Metric(f"flag_{number}", mechanism, flip, is_flag=True) for number in range(flags))
+        return Plan("tried", 1, 86_400, 0, tuple(metrics), answers=answers)
+
+    assert is_allowed(question, plan(*allowed))
+    assert not is_allowed(question, plan(*refused))
+    assert not is_allowed(replace(question, limit=Fraction("0.9")), plan(*allowed)), "beyond the promise"

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from reticent.errors import MissingPackageError, ParameterError
-from reticent_lab.fleet import Recorded, ValuesError, read_values
+from reticent.mechanisms import Buckets, HadamardBit, OneBitMean
+from reticent.plan import Metric
+from reticent_lab.fleet import Recorded, ValuesError, metrics_in, read_values
 
 SMALL = """individual,day,value
 ann,2021-07-09,30
@@ -236,3 +238,94 @@ def test_a_real_recording_is_read_whole(recordings: Path) -> None:
     assert (recorded.days[0], recorded.days[-1]) == ("2021-06-14", "2021-08-07")
     assert 100 * (recorded.table == 0).mean() == pytest.approx(83.7, abs=0.05)
     assert recorded.table.mean() == pytest.approx(1159, abs=0.5)
+
+
+# A column per metric
+
+METRICS = {
+    "count": Metric("count", OneBitMean(1, 60)),
+    "theme": Metric(
+        "theme", HadamardBit(1, Buckets(range(4), absent=True)), labels=("light", "none", "dark")
+    ),
+    "delay": Metric("delay", HadamardBit(1, Buckets([0, 10, 100], absent=True))),
+}
+MIXED = """user,date,count,theme,delay,country
+ann,2021-07-08,30,dark,0,nl
+ann,2021-07-09,,none,,nl
+bob,2021-07-09,7, light ,99,
+"""
+
+
+def mixed_parquet(folder: Path) -> Path:
+    return parquet(
+        folder,
+        individual=["ann", "ann", "bob"],
+        day=[date(2021, 7, 8), date(2021, 7, 9), date(2021, 7, 9)],
+        count=[30, None, 7],
+        theme=["dark", "none", "light"],
+        delay=[0, None, 99],
+    )
+
+
+@pytest.mark.parametrize("make", [lambda folder: csv(folder, MIXED), mixed_parquet])
+def test_a_column_per_metric_has_numbers_labels_and_empty_cells(make: object, tmp_path: Path) -> None:
+    """A label is its place; nothing is -1 where a device can be without a value, else 0."""
+    file = make(tmp_path)  # type: ignore[operator]
+    assert metrics_in(file, list(METRICS)) == list(METRICS)
+    columns = {name: read_values(file, column=(name, metric)) for name, metric in METRICS.items()}
+    assert {column.individuals for column in columns.values()} == {("ann", "bob")}
+    assert {column.days for column in columns.values()} == {("2021-07-08", "2021-07-09")}
+    assert columns["count"].table.tolist() == [[30, 0], [0, 7]]
+    assert columns["theme"].table.tolist() == [[2, -1], [1, 0]]
+    assert columns["delay"].table.tolist() == [[0, -1], [-1, 99]]
+
+
+def test_rounds_of_several_days_have_totals_or_the_last_value(tmp_path: Path) -> None:
+    file = csv(tmp_path, MIXED)
+    found = {
+        name: read_values(file, column=(name, metric)).in_rounds(2).table.tolist()
+        for name, metric in METRICS.items()
+    }
+    assert found == {"count": [[30, 7]], "theme": [[1, 0]], "delay": [[0, 99]]}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (SMALL, []),
+        ("individual,day,count\na,1,2\n", []),  # as ever, the values of all metrics
+        ("individual,day,count,value\na,1,2,3\n", ["count"]),
+        ("day,individual,theme\n1,a,dark\n", ["theme"]),
+        ("device,2021-07-08,2021-07-09\na,1,2\n", []),
+        ("theme\n1\n", []),
+        ("", []),
+    ],
+)
+def test_a_table_of_metrics_is_told_by_its_columns(text: str, found: list[str], tmp_path: Path) -> None:
+    assert metrics_in(csv(tmp_path, text), list(METRICS)) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("theme", "individual,day,theme\na,1,dark\n\nb,1,secret\n", "line 4: theme: expected one of the labels light,"),
+        ("count", "individual,day,count,theme\na,1,77.5,dark\n", "line 2: count: expected a whole number"),
+        ("delay", "individual,day,delay,theme\na,1,-77,dark\n", "line 2: delay: expected a whole number"),
+        ("delay", "individual,day,delay\na,1,5\na,1,\n", "line 3: expected each pair of individual and day once"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_column_is_named_without_the_value(
+    name: str, text: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValuesError, match=message) as error:
+        read_values(csv(tmp_path, text), column=(name, METRICS[name]))
+    assert "77" not in str(error.value).replace(str(tmp_path), "")
+    assert "secret" not in str(error.value)
+
+
+def test_a_mistake_in_a_column_of_parquet_is_named_without_the_value(tmp_path: Path) -> None:
+    file = parquet(tmp_path, individual=["a", "b"], day=[1, 1], theme=["dark", "secret"], count=[None, 7.5])
+    for name in ("theme", "count"):
+        with pytest.raises(ValuesError, match=f"row 2: {name}: expected") as error:
+            read_values(file, column=(name, METRICS[name]))
+        assert "secret" not in str(error.value)

@@ -15,7 +15,7 @@ from reticent.plan import Plan
 from reticent_collector.cli import output
 from reticent_collector.cli.options import confidence_option
 from reticent_collector.cli.output import VerbCommand
-from reticent_lab.cli.values import recorded_values
+from reticent_lab.cli.values import recorded_values, values_file
 
 if TYPE_CHECKING:
     from reticent_lab.design import Figure, ValueSpread
@@ -151,7 +151,7 @@ def _figure(text: str, round_days: int | None) -> Figure:
         raise click.UsageError(f"--metric {name}: expected values or pilot, got both.")
     spread = None
     if "values" in given:
-        spread = ValueSpread.recorded(recorded_values(given["values"]))
+        spread = ValueSpread.recorded(recorded_values(values_file(given["values"])))
     elif "pilot" in given:
         spread = _pilot(given["pilot"], round_days)
     try:

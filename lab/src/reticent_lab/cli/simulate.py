@@ -15,7 +15,7 @@ from reticent.privacy import CLAIMS, printed
 from reticent_collector.cli import output
 from reticent_collector.cli.options import confidence_option, input_file
 from reticent_collector.cli.output import VerbCommand, counted, figure, table
-from reticent_lab.cli.values import recorded_values
+from reticent_lab.cli.values import recorded_values, values_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +34,11 @@ DEVICES = 100_000
 ROUNDS = 31
 DAY = 86_400
 MOST_INDIVIDUALS = 100_000
-LONG = 2_000_000_000
-"""Values that take about a minute on two cores: individuals × rounds × metrics × repetitions."""
+LONG = 800_000_000
+"""
+Values that take about a minute on two cores: individuals × rounds × metrics × (repetitions + 1), as drawing values
+takes about as long as a repetition.
+"""
 
 
 @click.command(cls=VerbCommand, short_help="Run a plan on values of your own.")
@@ -85,7 +88,8 @@ def simulate(
     One day of a file is one round; where days are dates and rounds are longer, the days of a round are added up.
     Reports are counted without simulating each
     device, by the exact law of the SDK's answers: any number of devices takes the same time. A file has the
-    columns individual, day, value; or one row per individual and a column per day; or one column of values.
+    columns individual, day, value; or individual, day and one named as each metric, with the labels of a choice as
+    text; or one row per individual and a column per day; or one column of values.
 
     \b
     Populations:
@@ -112,7 +116,7 @@ def simulate(
     length = rounds or min((len(recording.days) for recording in recorded), default=ROUNDS)
     count = devices or individuals or people or DEVICES
     if individuals is None:
-        quick = max(1000, LONG // (length * len(plan.metrics) * repetitions))
+        quick = max(1000, LONG // (length * len(plan.metrics) * (repetitions + 1)))
         individuals = min(count, people or min(MOST_INDIVIDUALS, quick))
     crowd = Crowd.drawn(plan, sources, length, individuals, count, chosen)
     with output.progress("Simulating", quiet) as tell:
@@ -137,18 +141,33 @@ def _sources(plan: Plan, files: tuple[str, ...], names: tuple[str, ...]) -> dict
     _check_sources(plan, by_file, by_name)
     per_day = max(1, DAY // plan.round_seconds)
     days = max(1, plan.round_seconds // DAY)
-    recordings: dict[str, Recorded] = {}
+    recordings = {file: _recordings(plan, file, days) for file in dict.fromkeys(by_file.values())}
     sources: dict[str, Population] = {}
     for name, metric in plan.recorded.items():
         own = name if name in by_file or name in by_name else None
         if own in by_file:
-            file = by_file[own]
-            recordings[file] = recordings.get(file) or recorded_values(file).in_rounds(days)
-            sources[name] = recordings[file]
+            file, of_file = by_file[own], recordings[by_file[own]]
+            if name not in of_file:
+                raise click.UsageError(
+                    f"--values {file}: expected a column for each metric; missing: {name}. Add it, or"
+                    f" --values {name}=FILE or --population {name}=NAME."
+                )
+            sources[name] = of_file[name]
         else:  # of a choice: its labels
             top = metric.max_value if metric.parts else metric.mechanism.max_value
             sources[name] = population(by_name[own], top, per_day)
     return sources
+
+
+def _recordings(plan: Plan, file: str, days: int) -> dict[str, Recorded]:
+    """The values of each metric in a file: of a table of metrics its own, else one for all."""
+    from reticent_lab.fleet import metrics_in, read_values
+
+    path = values_file(file)
+    columns = metrics_in(path, list(plan.recorded))
+    if not columns:
+        return dict.fromkeys(plan.recorded, recorded_values(path).in_rounds(days))
+    return {name: read_values(path, column=(name, plan.recorded[name])).in_rounds(days) for name in columns}
 
 
 def _check_sources(plan: Plan, by_file: dict[str | None, str], by_name: dict[str | None, str]) -> None:

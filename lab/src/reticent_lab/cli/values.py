@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reticent.errors import ReticentError
@@ -11,16 +12,21 @@ if TYPE_CHECKING:
     from reticent_lab.fleet import Recorded
 
 
-def recorded_values(file: str) -> Recorded:
-    """The values in a file, or on standard input."""
+def values_file(file: str) -> Path:
+    """The file of an option; of -, one with what comes on standard input."""
+    return standard_input() if file == "-" else Path(file)
+
+
+def recorded_values(file: Path) -> Recorded:
+    """The values in a file."""
     from reticent_lab.fleet import ValuesError, read_values
 
     try:
-        return read_values(standard_input() if file == "-" else file)
+        return read_values(file)
     except ValuesError as error:
         if "columns" not in str(error) or "Hint: " in str(error):
             raise
         raise ReticentError(
-            f"{error}\n  Hint: a file has the columns individual, day, value; or a row per individual with a column "
-            "per day; or one column of values"
+            f"{error}\n  Hint: a file has the columns individual, day, value; or individual, day and one per metric; "
+            "or a row per individual with a column per day; or one column of values"
         ) from error

@@ -9,7 +9,7 @@ from reticent_lab.fleet.population import (
     Uniform,
     population,
 )
-from reticent_lab.fleet.recorded import Recorded, ValuesError, read_values
+from reticent_lab.fleet.recorded import Recorded, ValuesError, metrics_in, read_values
 from reticent_lab.fleet.send import send_packed
 from reticent_lab.fleet.usage import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, THE_CREW_2, AppUsage
 
@@ -28,6 +28,7 @@ __all__ = [
     "Uniform",
     "ValuesError",
     "VectorisedFleet",
+    "metrics_in",
     "population",
     "read_values",
     "send_packed",

@@ -10,6 +10,9 @@ one column of values of a single day. Lines may be separated by commas, semicolo
 left out where the form is clear. `individual` is any label. `day` is any label that sorts: whole numbers by size,
 anything else (such as ISO dates) as text. `value` is a whole number >= 0. A pair of individual and day that is
 missing counts as 0; a pair that comes twice is refused. A day on which nobody has a row is not there.
+
+The first form can have a column per metric of a plan instead of `value`, named as programs record it (METRIC/PART for
+a split): whole numbers, or the label of a choice. An empty cell is no value.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
@@ -29,6 +32,7 @@ from numpy.typing import NDArray
 
 from reticent.errors import MissingPackageError, ParameterError, ReticentError
 from reticent.mechanisms import Number
+from reticent.plan import Metric
 from reticent_lab.fleet.usage import whole_range
 
 COLUMNS = ("individual", "day", "value")
@@ -63,6 +67,8 @@ class Recorded:
     individuals: tuple[str, ...]  #: Labels, in the order in which they first appear
     days: tuple[str, ...]  #: Labels, in order
     table: NDArray[np.int32]  #: One row per day, one column per individual
+    metric: Metric | None = None
+    """Of a column of a metric: then values are as a device takes them, so that a label is its place and -1 is none."""
 
     def values(self, devices: int, rounds: int, generator: np.random.Generator) -> NDArray[np.int32]:
         """The first `rounds` days of so many individuals: int32[rounds, devices]."""
@@ -79,16 +85,23 @@ class Recorded:
         """
         The totals of so many days at a time, where days are dates; else itself: then a day is a round already.
 
-        Days at the end that fill no round are left out, but for the only round.
+        Of a column of a metric that can be absent, the last value of the round, as of a device. Days at the end that
+        fill no round are left out, but for the only round.
         """
         if days == 1 or not all(map(_is_date, self.days)):
             return self
         rounds = max(1, len(self.days) // days)
         whole = self.table[: rounds * days].astype(np.int64)
         starts = range(0, len(whole), days)
-        table = np.minimum(np.add.reduceat(whole, starts), _LARGEST).astype(np.int32)
+        if _can_be_none(self.metric):
+            table = np.full((len(starts), whole.shape[1]), -1, dtype=np.int32)
+            for day, values in enumerate(whole):
+                table[day // days] = np.where(values < 0, table[day // days], values)
+        else:
+            table = np.minimum(np.add.reduceat(whole, starts), _LARGEST).astype(np.int32)
         first = tuple(self.days[start] for start in starts)
-        return Recorded(self.name, max(1, int(table.max(initial=1))), self.individuals, first, table)
+        top = max(1, int(table.max(initial=1)))
+        return Recorded(self.name, top, self.individuals, first, table, self.metric)
 
     def __repr__(self) -> str:
         return (
@@ -105,16 +118,42 @@ def _is_date(label: str) -> bool:
     return True
 
 
-def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -> Recorded:
+def _can_be_none(metric: Metric | None) -> bool:
+    return metric is not None and metric.absent and not metric.parts
+
+
+def metrics_in(path: str | os.PathLike[str], names: Sequence[str]) -> list[str]:
+    """Which of these names are columns of a table of metrics; none of a file in another form."""
+    file = Path(path)
+    try:
+        if _is_parquet(file):
+            heads = _parquet_columns(file)
+        else:
+            with _opened(file) as text:
+                heads = _heads(text.readline())[1]
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error):
+        return []  # which reading its values explains
+    picks = _person_and_day(heads, names)
+    if picks is None or (len(heads) == len(COLUMNS) and "value" in map(_column, heads)):
+        return []
+    return [name for name in names if name in heads]
+
+
+def read_values(
+    path: str | os.PathLike[str],
+    max_value: Number | None = None,
+    column: tuple[str, Metric] | None = None,
+) -> Recorded:
     """
     The values in a file: CSV (also .csv.gz) or Parquet, in one of the forms above.
 
-    Values are clamped to `max_value`, by default the largest in the file. Raises `ValuesError`.
+    Values are clamped to `max_value`, by default the largest in the file. With `column`, the name of a column and its
+    metric, they are those of one metric of several. Raises `ValuesError`.
     """
     top = None if max_value is None else whole_range(max_value)
     file = Path(path)
     try:
-        rows = _parquet(file) if file.suffix in (".parquet", ".pq") else _csv(file)
+        rows = _parquet(file, column) if _is_parquet(file) else _csv(file, column)
     except (OSError, EOFError) as error:
         raise ValuesError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
     if not len(rows.values):
@@ -138,11 +177,13 @@ def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -
         top = max(1, int(rows.values.max()))
     if top > _LARGEST:
         raise ValuesError(f"{file}: expected values below 2^31; give max_value to clamp larger ones.")
-    table = np.zeros((len(order), len(rows.individuals)), dtype=np.int32)
+    metric = column[1] if column else None
+    none = -1 if _can_be_none(metric) else 0
+    table = np.full((len(order), len(rows.individuals)), none, dtype=np.int32)
     table.reshape(-1)[places] = np.minimum(rows.values, top)
     individuals = tuple(map(str, rows.individuals))
     days = tuple(str(rows.days[place]) for place in order)
-    return Recorded(file.name.split(".")[0], top, individuals, days, table)
+    return Recorded(file.name.split(".")[0], top, individuals, days, table, metric)
 
 
 class _Form(NamedTuple):
@@ -171,20 +212,18 @@ class _Rows(NamedTuple):
 # CSV
 
 
-def _csv(file: Path) -> _Rows:
+def _csv(file: Path, column: tuple[str, Metric] | None) -> _Rows:
     individuals: dict[str, int] = {}
     days: dict[str, int] = {}
     columns = [(_NONE, _NONE, _NONE)]
     first = 0  # the number of the first line of a chunk
     with _opened(file) as text:
         try:
-            delimiter = max(",;\t", key=text.readline().count)
-            text.seek(0)
-            lines = csv.reader(text, delimiter=delimiter)
-            form = _form(file, delimiter, [head.strip().lstrip("\ufeff") for head in next(lines, [])])
+            delimiter, heads = _heads(text.readline())
+            form = _form(file, delimiter, heads) if column is None else _form_of(column[0], delimiter, heads)
             if not form.header:
                 text.seek(0)
-                lines = csv.reader(text, delimiter=delimiter)
+            lines = csv.reader(text, delimiter=delimiter)
             while chunk := list(islice(lines, _ROWS)):
                 rows = [row for row in chunk if row]
                 for place, row in enumerate(rows, first):
@@ -192,13 +231,70 @@ def _csv(file: Path) -> _Rows:
                         where = _place(file, place * form.values_per_line, form)
                         raise ValuesError(f"{where}: expected {form.width} columns, got {len(row)}.")
                 names, dates, values = _cells(form, rows, first)
-                numbers = _whole(file, form, first * form.values_per_line, values)
+                numbers = _numbers(file, form, first * form.values_per_line, values, column)
                 columns.append((_codes(individuals, names), _codes(days, dates), numbers))
                 first += len(rows)
         except (csv.Error, UnicodeDecodeError) as error:
             raise ValuesError(f"{file}: expected CSV in UTF-8; {error}.") from error
     individual, day, value = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     return _Rows(list(individuals), individual, list(days), day, value, form)
+
+
+def _heads(line: str) -> tuple[str, list[str]]:
+    """What separates the columns of a first line, and what stands in them."""
+    delimiter = max(",;\t", key=line.count)
+    heads = next(csv.reader([line], delimiter=delimiter), [])
+    return delimiter, [head.strip().lstrip("\ufeff") for head in heads]
+
+
+def _person_and_day(heads: Sequence[str], names: Sequence[str]) -> tuple[int, int] | None:
+    """The places of individual and day among columns of which some have these names, which count first."""
+    places: dict[str, int] = {}
+    for place, head in enumerate(heads):
+        role = _column(head)
+        if role and (head.lower() == role or (head not in names and role not in places)):
+            places[role] = place
+    return (places["individual"], places["day"]) if {"individual", "day"} <= set(places) else None
+
+
+def _form_of(name: str, delimiter: str, heads: list[str]) -> _Form:
+    """The form of a table of metrics, to read the column of one."""
+    picks = _person_and_day(heads, [name])
+    if picks is None or name not in heads:
+        raise ParameterError("column", "a column of the file", name)
+    return _Form(delimiter, True, len(heads), (*picks, heads.index(name)))
+
+
+def _numbers(
+    file: Path, form: _Form, first: int, texts: Sequence[str], column: tuple[str, Metric] | None
+) -> NDArray[np.int64]:
+    """Values as numbers: of a column of a metric, a label is its place, and an empty cell no value."""
+    if column is None:
+        return _whole(file, form, first, texts)
+    name, metric = column
+    cells = [text.strip() for text in texts]
+    if metric.labels and not metric.parts:
+        return _labelled(lambda row: _place(file, row, form), first, cells, name, metric)
+    empty = np.array([cell.lower() in _NOTHING for cell in cells], dtype=bool)
+    filled = [cell if cell.lower() not in _NOTHING else "0" for cell in cells]
+    numbers = _whole(file, form, first, filled, name)
+    if _can_be_none(metric):
+        numbers[empty] = -1
+    return numbers
+
+
+def _labelled(
+    where: Callable[[int], str], first: int, cells: Sequence[str | None], name: str, metric: Metric
+) -> NDArray[np.int64]:
+    """The places of labels; -1 is none. `where` says where a row is."""
+    places: dict[str | None, int] = dict.fromkeys((None, *_NOTHING), -1)
+    places |= {label: place for place, label in enumerate(metric.labels)}
+    try:
+        return np.fromiter(map(places.__getitem__, cells), np.int64, len(cells))
+    except KeyError:
+        row = next(row for row, cell in enumerate(cells, first) if cell not in places)
+        expected = f"one of the labels {', '.join(metric.labels)}, or nothing"
+        raise ValuesError(f"{where(row)}: {name}: expected {expected}; got another text.") from None
 
 
 def _cells(form: _Form, rows: list[list[str]], first: int) -> tuple[list[str], list[str], list[str]]:
@@ -297,7 +393,9 @@ def _codes(known: dict[str, int], labels: Sequence[str]) -> NDArray[np.int64]:
     return np.fromiter(map(known.__getitem__, labels), np.int64, len(labels))
 
 
-def _whole(file: Path, form: _Form, first: int, texts: Sequence[str]) -> NDArray[np.int64]:
+def _whole(
+    file: Path, form: _Form, first: int, texts: Sequence[str], name: str = "value"
+) -> NDArray[np.int64]:
     """Values as numbers; the slow way only where one is not plain digits."""
     try:
         values = np.array(list(map(int, texts)), dtype=np.int64)
@@ -313,7 +411,7 @@ def _whole(file: Path, form: _Form, first: int, texts: Sequence[str]) -> NDArray
             number = -1.0
         if not 0 <= number < 2**53 or number != int(number):
             raise ValuesError(
-                f"{_place(file, row, form)}: value: expected a whole number from 0 to below 2^53; "
+                f"{_place(file, row, form)}: {name}: expected a whole number from 0 to below 2^53; "
                 "choose a unit in which values are whole."
             )
         numbers.append(int(number))
@@ -335,36 +433,73 @@ def _place(file: Path, row: int, form: _Form | None = None) -> str:
 # Parquet
 
 
-def _parquet(file: Path) -> _Rows:
+def _is_parquet(file: Path) -> bool:
+    return file.suffix in (".parquet", ".pq")
+
+
+def _parquet_columns(file: Path) -> list[str]:
+    """The names of the columns; none where it is no Parquet file."""
+    arrow, parquet = _arrow()
+    try:
+        with parquet.ParquetFile(file) as opened:
+            return list(opened.schema_arrow.names)
+    except arrow.ArrowException:
+        return []
+
+
+def _arrow() -> tuple[Any, Any]:
     try:
         import pyarrow as arrow
         from pyarrow import parquet
     except ImportError:
         raise MissingPackageError("reticent-collector[arrow]", "pyarrow") from None
+    return arrow, parquet
+
+
+def _parquet(file: Path, column: tuple[str, Metric] | None) -> _Rows:
+    arrow, parquet = _arrow()
+    name, metric = column or ("value", None)
+    columns = ("individual", "day", name)
     try:
         with parquet.ParquetFile(file) as opened:
-            _needed(file, opened.schema_arrow.names)
-            table = opened.read(columns=list(COLUMNS))
+            if metric is None:
+                _needed(file, opened.schema_arrow.names)
+            table = opened.read(columns=list(columns))
     except arrow.ArrowException as error:
         raise ValuesError(f"{file}: expected a Parquet file; {error}.") from error
-    for name in COLUMNS:
-        if table[name].null_count:
-            row = table[name].is_null().to_numpy().argmax()
-            raise ValuesError(f"{_place(file, int(row))}: {name}: expected a value, got null.")
+    for each in columns if metric is None else columns[:2]:
+        if table[each].null_count:
+            row = table[each].is_null().to_numpy().argmax()
+            raise ValuesError(f"{_place(file, int(row))}: {each}: expected a value, got null.")
     if not len(table):
         return _Rows([], _NONE, [], _NONE, _NONE)
-    values = table["value"].to_numpy()
-    if values.dtype.kind not in "iuf":
-        raise ValuesError(f"{file}: value: expected a column of numbers, got {values.dtype}.")
+    individuals, individual = _encoded(table["individual"])
+    days, day = _encoded(table["day"])
+    if metric is not None and metric.labels and not metric.parts:
+        cells = table[name].to_pylist()
+        values = _labelled(lambda row: _place(file, row), 0, cells, name, metric)
+    else:
+        values = _parquet_numbers(file, table[name], name, metric)
+    return _Rows(individuals, individual, days, day, values)
+
+
+def _parquet_numbers(file: Path, column: Any, name: str, metric: Metric | None) -> NDArray[np.int64]:
+    empty = column.is_null().to_numpy().astype(bool)
+    values = column.to_numpy()
+    if empty.any():
+        values = column.fill_null(0).to_numpy()
+    if values.dtype.kind not in "iufb":
+        raise ValuesError(f"{file}: {name}: expected a column of numbers, got {values.dtype}.")
     wrong = ~((values >= 0) & (values < 2**53))
     if values.dtype.kind == "f":
         wrong |= np.floor(values) != values
     if wrong.any():
         row = int(wrong.argmax())
-        raise ValuesError(f"{_place(file, row)}: value: expected a whole number from 0 to below 2^53.")
-    individuals, individual = _encoded(table["individual"])
-    days, day = _encoded(table["day"])
-    return _Rows(individuals, individual, days, day, values.astype(np.int64))
+        raise ValuesError(f"{_place(file, row)}: {name}: expected a whole number from 0 to below 2^53.")
+    numbers = values.astype(np.int64)
+    if _can_be_none(metric):
+        numbers[empty] = -1
+    return np.asarray(numbers)
 
 
 def _encoded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:

@@ -234,3 +234,50 @@ def test_what_administrators_did_is_kept_and_no_secret_with_it(url: str, kind: s
     shown = run("store", "log", "--store", target).output
     assert "key revoked" in shown
     assert json.loads(run("store", "log", "--store", url, "--json").stdout)["actions"] == []
+
+
+def test_a_metric_is_shown_first_and_deleted_when_asked_to(url: str, tmp_path: Path) -> None:
+    assert run("rounds", "--store", url, "--seal").exit_code == 0
+    asked = ("store", "delete", "--store", url, "--plan", PLAN.name, "--metric", "editor_hours", "--json")
+    assert run("store", "results", "--store", url).exit_code == 0
+    refused = run(*asked, "--yes")
+    assert refused.exit_code == 1
+    assert "the newest version of the plan, 1, still asks it" in refused.output
+    text, _, _ = PLAN.text.partition("[metrics.editor_hours]")
+    newer = text.replace("version = 1", "version = 2") + "[segments]\nos = ['windows', 'macos', 'linux']\n"
+    with closing(open_store(url)) as store:
+        store.register(Plan.from_toml(newer))
+        before = store.counts(RoundKey(PLAN.name, 1, 100))
+        logged = len(store.noted())
+    shown = json.loads(run(*asked).stdout)
+    assert (shown["versions"], [row["round"] for row in shown["rounds"]], shown["deleted"]) == (
+        [1],
+        [100],
+        False,
+    )
+    with closing(open_store(url)) as store:
+        assert (store.counts(RoundKey(PLAN.name, 1, 100)), len(store.noted())) == (before, logged)
+    assert json.loads(run(*asked, "--yes").stdout) == shown | {"deleted": True}
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
+        assert database.execute("PRAGMA freelist_count").fetchone() == (0,), "the space was given back"
+    with closing(open_store(url)) as store:
+        after = store.counts(RoundKey(PLAN.name, 1, 100))
+        entry = store.noted()[-1]
+    assert {name for kept in after.values() for name in kept} == {"editor_seconds", "browser_seconds"}
+    for tags, kept in after.items():
+        assert kept == {name: counts for name, counts in before[tags].items() if name != "editor_hours"}
+    assert entry[1:] == (pwd.getpwuid(os.getuid()).pw_name, "metric deleted", f"editor_hours of {PLAN.name}")
+    assert run("store", "check", "--store", url).exit_code == 0
+    listed = run("estimate", "--store", url, "--plan", PLAN.name, "--every", "round", "--last", "9", "--json")
+    assert listed.exit_code == 0
+    assert "editor_seconds" in listed.stdout
+    assert "editor_hours" not in listed.stdout
+    assert run("export", tmp_path / "out.csv", "--store", url, "--every", "round").exit_code == 0
+    exported = (tmp_path / "out.csv").read_text()
+    assert "editor_seconds" in exported
+    assert "editor_hours" not in exported
+    unknown = run("estimate", "--store", url, "--plan", PLAN.name, "--metric", "editor_hours")
+    assert (unknown.exit_code, "expected one of editor_seconds, browser_seconds" in unknown.output) == (
+        1,
+        True,
+    )

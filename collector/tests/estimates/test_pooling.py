@@ -1,5 +1,5 @@
 from fractions import Fraction
-from math import comb, isnan
+from math import asin, ceil, comb, isnan, pi, sqrt
 
 import numpy as np
 import pytest
@@ -10,7 +10,14 @@ from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Answers, Metric, Plan
 from reticent_collector.counts import HistogramCounts, MeanCounts
-from reticent_collector.estimates import average, difference, estimate, expected_average_half_width
+from reticent_collector.estimates import (
+    average,
+    convex_order,
+    difference,
+    estimate,
+    expected_average_half_width,
+)
+from reticent_collector.estimates.pooling import compared
 
 FLIPPED = Metric("mean", OneBitMean(1, 24), Flip("1/5"), unit="hour")
 PLAIN = Metric("mean", OneBitMean(1, 24), unit="hour")
@@ -231,6 +238,60 @@ def test_the_ends_of_an_average_are_those_of_the_law_and_never_inside(
 
 
 # Differences
+
+
+@pytest.mark.parametrize("tail", [0.025, 3e-5])
+@pytest.mark.parametrize(
+    "law",
+    [
+        convex_order.Steady(40, 1, 0.0, 1.0),
+        convex_order.Steady(139, 7, 0.1, 0.9),
+        convex_order.Steady(31, 3, 0.1, 0.6),
+        convex_order.Asked(50, 400, 0.25, 0.75),
+    ],
+)
+def test_the_end_of_an_interval_is_the_last_mean_that_is_refused_and_is_found_in_few_steps(
+    law: convex_order.Repeated, tail: float
+) -> None:
+    """A page of 36 tags has a thousand ends; bisection takes thirteen steps for each."""
+    places = convex_order.FINE * ceil(sqrt(law.devices))
+    convex_order._upper_mean_at.cache_clear()
+    drawn = np.random.default_rng(1).uniform(law.low, law.high, 40)
+    shares = [*drawn, law.low + 1e-6, law.high - 1e-6]
+    steps = []
+    for share in shares:
+        before = convex_order._upper_mean_at.cache_info().misses
+        end = convex_order._last_refused(law, share, tail)
+        steps.append(convex_order._upper_mean_at.cache_info().misses - before)
+        if end < law.low:  # even the lowest mean explains it
+            assert share <= convex_order._upper_mean_at(law, tail, 0, places)[1]
+            continue
+        place = round(2 / pi * places * asin(sqrt((end - law.low) / (law.high - law.low))))
+        refused, next_one = (convex_order._upper_mean_at(law, tail, at, places) for at in (place, place + 1))
+        assert refused[0] == pytest.approx(end, abs=1e-12)
+        assert refused[1] < share <= next_one[1]
+    assert np.mean(steps) < 7
+
+
+@pytest.mark.parametrize("times", [1, 2, 7])
+@pytest.mark.parametrize("devices", [1, 2, 37, 48])
+def test_the_law_of_all_hits_is_that_of_one_device_after_another(devices: int, times: int) -> None:
+    law, truth, tail = convex_order.Steady(devices, times, 0.2, 0.7), 0.3, 0.01
+    hits = np.arange(times + 1)
+    one = (1 - truth) * binom.pmf(hits, times, law.low) + truth * binom.pmf(hits, times, law.high)
+    chances = np.ones(1)
+    for _ in range(devices):
+        chances = np.convolve(chances, one)
+    exact = upper_mean(np.arange(len(chances)) / (devices * times), chances, tail)
+    assert law.upper_mean(truth, tail) == pytest.approx(exact, rel=1e-10)
+
+
+def test_a_difference_comes_with_the_averages_that_it_is_of() -> None:
+    later, earlier = ([MeanCounts(reports=900, ones=ones)] * 3 for ones in (500, 400))
+    both = compared(FLIPPED, later, earlier, 0.9)
+    assert both.later == average(FLIPPED, later, 0.9)
+    assert both.earlier == average(FLIPPED, earlier, 0.9)
+    assert both.difference == difference(FLIPPED, later, earlier, 0.9)
 
 
 def test_a_difference_is_later_less_earlier() -> None:

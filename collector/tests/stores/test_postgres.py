@@ -210,7 +210,9 @@ def test_every_column_has_a_comment(bench: Bench, url: str) -> None:
     assert [name for (name,) in tables] == [
         "admin_log",
         "counts",
+        "deleted",
         "keys",
+        "notes",
         "periods",
         "plans",
         "records_1",

@@ -88,9 +88,8 @@ class Local:
         self.plans, self.rounds = results.plans, results.rounds
 
     def metrics(self, plan: str) -> list[str]:
-        """The metrics of all versions of a plan, those of the newest first."""
-        versions = self._results.versions(plan).values()
-        return [*{metric.name: None for version in versions for metric in version.metrics}]
+        """The metrics of all versions of a plan, but for deleted ones, those of the newest first."""
+        return [*self._results.metrics(plan)]
 
     def estimates(self, selection: Selection) -> dict[str, list[dict[str, Any]]]:
         """The answer of `/v1/estimates`."""

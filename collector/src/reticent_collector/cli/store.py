@@ -334,13 +334,53 @@ def _ended_by(opened: Store, end: float, plan: str | None) -> dict[RoundInfo, in
 
 def _prune(opened: Store, sealed: Collection[RoundInfo], about: str) -> int:
     """Remove rounds, and give their space back; how many were removed here."""
-    from reticent_collector.stores.sql import SqlBackend
-
     _note(opened, "pruned", about)
     pruned = sum(opened.prune(info.key) for info in sealed)
-    if pruned and isinstance(opened.backend, SqlBackend):
-        opened.backend.give_back_space()
+    if pruned:
+        _give_back_space(opened)
     return pruned
+
+
+def _give_back_space(opened: Store) -> None:
+    from reticent_collector.stores.sql import SqlBackend
+
+    if isinstance(opened.backend, SqlBackend):
+        opened.backend.give_back_space()
+
+
+@store.command(short_help="Show what is kept of one metric, or delete it.")
+@store_option
+@click.option("--plan", metavar="NAME", required=True, help="The plan that asked the metric.")
+@click.option("--metric", metavar="NAME", required=True, help="The metric to delete.")
+@confirmed_option
+@as_json
+def delete(store: str, plan: str, metric: str, yes: bool, as_json: bool) -> None:
+    """
+    Show how many sealed rounds have counts of a metric; with --yes, delete it from the history permanently.
+
+    Its counts and results are removed, in every version of the plan, and readers no longer see that it was asked. The
+    other metrics keep theirs. It is refused while the newest version of the plan asks the metric. Reports of open
+    rounds hold their answers until they are sealed, without counting this metric. SQLite and PostgreSQL only.
+
+    \b
+    Example:
+      reticent store delete --store sqlite:///reticent.db --plan app-usage --metric editor_hours --yes
+    """
+    with opened_store(store) as opened:
+        check_name("plan", plan, sorted({version.name for version in opened.plans()}))
+        metrics = opened.deletable(plan, metric)
+        versions = [deleted.version for deleted in metrics]
+        sealed = [info.key for info in opened.rounds(plan) if info.state == "sealed"]
+        rounds = opened.metric_counts([key for key in sealed if key.version in versions], metric)
+        if yes:
+            _note(opened, "metric deleted", f"{metric} of {plan}")
+            opened.delete_metric(plan, metric)
+            _give_back_space(opened)
+        url = opened.url
+    answer = {"store": url, "plan": plan, "metric": metric, "versions": versions}
+    about = f"{metric} in {counted(len(rounds), 'sealed round')} of {plan}"
+    verdict = f"Deleted {about}." if yes else f"{about} to delete: --yes deletes it."
+    show(as_json, {**answer, "rounds": [key._asdict() for key in sorted(rounds)], "deleted": yes}, verdict)
 
 
 def _about_pruning(answer: Mapping[str, Any], done: bool) -> Iterator[str]:

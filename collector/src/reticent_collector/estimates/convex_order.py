@@ -19,7 +19,7 @@ which some are asked each time. `pooling` says which reports are below which.
 from __future__ import annotations
 
 from functools import lru_cache
-from math import ceil, floor, pi, sin, sqrt
+from math import asin, ceil, floor, log, pi, sin, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,8 @@ from reticent_collector.estimates.interval import Floats
 
 MOST_POINTS = 1024  # a finer grid is made coarser
 CUT = 1e-15
+SHORT = 128  # points of a law that is multiplied without a Fourier transform
+LONGEST_TAILS = 8  # standard deviations; the one of a device's answers is at most half of their number
 NODES = 25  # truths at which the upper mean of an average is computed; a polynomial runs through them
 LARGEST_SIDE = 0.99  # |1 - 2M| of the truth M at a node, at most; see `average_excess`
 MARGIN = 0.0005
@@ -42,6 +44,8 @@ FEW = 2000
 """Sums of so few devices are on few points: the upper mean has kinks that no polynomial follows."""
 COARSE = 256  # truths of few devices at which the excess is computed, for its largest
 FINE = 512  # truths per root of the devices at which the upper mean is, for an end of an interval
+GUESSES = 8  # of the end of an interval, before it is searched by bisection; two to four are usual
+SMALLEST_DEVIATION = 1e-9  # by which anything is divided
 BERRY_ESSEEN = 0.56  # Shevtsova 2010, for terms that are not identical
 SMALLEST_TAIL = 0.003  # for which the normal bound was checked
 
@@ -89,19 +93,25 @@ class Law(NamedTuple):
 
 def convolved(one: Law, other: Law) -> Law:
     """The law of the sum of two independent numbers on the same grid."""
-    from scipy.fft import irfft, next_fast_len, rfft
-
     size = len(one.chances) + len(other.chances) - 1
-    padded = next_fast_len(size, real=True)
-    wave = rfft(one.chances, padded)
-    product = wave * (wave if other is one else rfft(other.chances, padded))
-    chances = np.maximum(irfft(product, padded)[:size], 0.0)
-    first = int(np.argmax(np.cumsum(chances) > CUT))
-    last = size - int(np.argmax(np.cumsum(chances[::-1]) > CUT))
+    padded = _fast_length(size)
+    wave = np.fft.rfft(one.chances, padded)
+    product = wave * (wave if other is one else np.fft.rfft(other.chances, padded))
+    chances = np.maximum(np.fft.irfft(product, padded)[:size], 0.0)
+    first = int(chances.cumsum().searchsorted(CUT, "right"))
+    last = size - int(chances[::-1].cumsum().searchsorted(CUT, "right"))
     kept = chances[first:last].copy()
     kept[0] += chances[:first].sum()
     kept[-1] += chances[last:].sum()
     return Law(one.start + other.start + first, one.step, kept / kept.sum())
+
+
+@lru_cache(maxsize=4096)
+def _fast_length(size: int) -> int:
+    """The next length of which a Fourier transform is fast."""
+    from scipy.fft import next_fast_len
+
+    return int(next_fast_len(size, real=True))
 
 
 def _coarser(law: Law) -> Law:
@@ -166,6 +176,9 @@ class Steady(NamedTuple):
 
     def upper_mean(self, truth: float, tail: float) -> float:
         """CVaR of the share of hits at M = `truth`."""
+        if self.times == 1 and self.devices <= FEW:  # independent coins
+            share = np.array([self.low + (self.high - self.low) * truth])
+            return _upper_mean_of_hits(self.devices, share, np.ones(1), tail) / self.devices
         return _sum_of_hits(self, truth).upper_mean(tail) / (self.devices * self.times)
 
 
@@ -195,34 +208,48 @@ class Asked(NamedTuple):
 
     def upper_mean(self, truth: float, tail: float) -> float:
         """CVaR of the share of hits at M = `truth`."""
-        from scipy.special import bdtrc
-
         people = sum_of(np.array([1 - truth, truth]), self.devices)
         if len(people.chances) > MOST_GROUPS:
             people = people.on_grid(ceil(len(people.chances) / MOST_GROUPS) * people.step)
         share = np.clip(self.low + (self.high - self.low) * people.points / self.devices, 0.0, 1.0)
-        below, above = -1, self.reports  # Pr[hits > below] > tail >= Pr[hits > above]
-        while above - below > 1:
-            middle = (below + above) // 2
-            if float(people.chances @ bdtrc(middle, self.reports, share)) > tail:
-                below = middle
-            else:
-                above = middle
-        # E(Bin(N, P) - t)+ = N P Pr[Bin(N-1, P) >= t] - t Pr[Bin(N, P) > t]
-        at_least = np.ones_like(share)
-        if above and self.reports > 1:
-            at_least = bdtrc(above - 1, self.reports - 1, share) if above < self.reports else 0 * share
-        elif above:
-            at_least = 0 * share
-        beyond = self.reports * share * at_least - above * bdtrc(above, self.reports, share)
-        return (above + float(people.chances @ beyond) / tail) / self.reports
+        return _upper_mean_of_hits(self.reports, share, people.chances, tail) / self.reports
+
+
+def _upper_mean_of_hits(reports: int, share: Floats, chances: Floats, tail: float) -> float:
+    """CVaR of Bin(reports, share), where the share is one of several with these chances."""
+    from scipy.special import bdtrc
+
+    below, above = -1, reports  # Pr[hits > below] > tail >= Pr[hits > above]
+    while above - below > 1:
+        middle = (below + above) // 2
+        if float(chances @ bdtrc(middle, reports, share)) > tail:
+            below = middle
+        else:
+            above = middle
+    # E(Bin(N, P) - t)+ = N P Pr[Bin(N-1, P) >= t] - t Pr[Bin(N, P) > t]
+    at_least = np.ones_like(share)
+    if above and reports > 1:
+        at_least = bdtrc(above - 1, reports - 1, share) if above < reports else 0 * share
+    elif above:
+        at_least = 0 * share
+    beyond = reports * share * at_least - above * bdtrc(above, reports, share)
+    return above + float(chances @ beyond) / tail
 
 
 @lru_cache(maxsize=1024)
 def _sum_of_hits(law: Steady, truth: float) -> Law:
     """The law of all hits at M = `truth`: the same for every tail, of which an average and a difference have three."""
     chances = (1 - truth) * _binomial(law.times, law.low) + truth * _binomial(law.times, law.high)
-    return sum_of(chances, law.devices)
+    if LONGEST_TAILS * law.times * sqrt(law.devices) > MOST_POINTS:
+        return sum_of(chances, law.devices)
+    # It stays on its grid. Short laws are multiplied without a Fourier transform.
+    group, left, rest = chances, law.devices, np.ones(1)
+    while left > 1 and 2 * len(group) <= SHORT:
+        if left % 2:
+            rest = np.convolve(rest, group)
+        group = np.convolve(group, group)
+        left //= 2
+    return convolved(sum_of(group, left), Law(0, 1.0, rest))
 
 
 MOST_GROUPS = 128  # numbers of devices with truth 1 that `Asked` tells apart; a finer law is spread
@@ -349,13 +376,32 @@ def _last_refused(law: Repeated, share: float, tail: float) -> float:
     lowest, highest = (_upper_mean_at(law, tail, place, places)[1] for place in (0, places))
     if not lowest < share:
         return law.low + share - lowest
+    # The number of standard deviations between mean and upper mean changes slowly from truth to truth: from that
+    # at one place follows where to look next. Bisection takes over where this does not end soon.
+    spread = sqrt(-2 * log(tail))
+    tries = 0
     while explains - refused > 1:
-        middle = (refused + explains) // 2
-        if _upper_mean_at(law, tail, middle, places)[1] * (1 + 1e-12) < share:
+        tries += 1
+        guess = _place_of(law, share, spread, places) if tries <= GUESSES else (refused + explains) // 2
+        middle = min(max(guess, refused + 1), explains - 1)
+        mean, upper = _upper_mean_at(law, tail, middle, places)
+        truth = sin(pi / 2 * middle / places) ** 2
+        spread = (upper - mean) / max(sqrt(law.variance(truth)), SMALLEST_DEVIATION)
+        if upper * (1 + 1e-12) < share:
             refused = middle
         else:
             explains = middle
     return _upper_mean_at(law, tail, refused, places)[0] + max(share - highest, 0.0)
+
+
+def _place_of(law: Repeated, share: float, spread: float, places: int) -> int:
+    """The last place whose mean is so many standard deviations below a share."""
+    none, half, all_ = (law.variance(truth) * spread**2 for truth in (0.0, 0.5, 1.0))
+    square = 2 * (none + all_ - 2 * half)  # the variance is a polynomial of the truth, of degree 2
+    gap, slope = share - law.low, law.high - law.low
+    first, second, third = slope**2 - square, -2 * slope * gap - (all_ - none - square), gap**2 - none
+    root = (-second - sqrt(max(second**2 - 4 * first * third, 0.0))) / (2 * first)
+    return floor(2 / pi * places * asin(sqrt(min(max(root, 0.0), 1.0))))
 
 
 # The difference of two rounds or periods

@@ -89,10 +89,10 @@ are for `over_versions`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -256,6 +256,27 @@ def difference(
     >>> print(difference(hours, [tuesday], [monday]))
     2.89 ± 0.88 hour (95%, n=9,000, these devices)
     """
+    return compared(metric, later, earlier, confidence, plan, these=these).difference
+
+
+class Compared(NamedTuple):
+    """A difference, and the averages that it is of."""
+
+    later: Estimate | HistogramEstimate
+    earlier: Estimate | HistogramEstimate
+    difference: Estimate | HistogramEstimate
+
+
+def compared(
+    metric: Metric,
+    later: CountsOfRounds,
+    earlier: CountsOfRounds,
+    confidence: float = 0.95,
+    plan: Plan | None = None,
+    *,
+    these: bool = False,
+) -> Compared:
+    """`difference` with the `average` of each side, which it is made of."""
     check_confidence(confidence)
     after, before = (_side(metric, rounds, confidence, plan, these, None) for rounds in (later, earlier))
     whole, other = after.average(), before.average()
@@ -266,8 +287,9 @@ def difference(
         down, up, rule = _reach(after, before, place) if new.reports and old.reports else (0.0, 0.0, new.rule)
         numbers.append(_subtracted(new, old, (scale * down, scale * up), rule))
     if isinstance(whole, Estimate):
-        return numbers[0]
-    return replace(whole, buckets=tuple(numbers), reports=min(whole.reports, other.reports))
+        return Compared(whole, other, numbers[0])
+    subtracted = replace(whole, buckets=tuple(numbers), reports=min(whole.reports, other.reports))
+    return Compared(whole, other, subtracted)
 
 
 def expected_average_half_width(
@@ -370,6 +392,9 @@ class _Side:
     sampled: bool
     these: bool  # whether only the devices that answered are asked for
     where: frozenset[int] | None  # the windows or rounds, if known
+    intervals: dict[float, tuple[Floats, Floats]] = field(
+        default_factory=dict
+    )  # that are known, by their tail
 
     @property
     def tail(self) -> float:
@@ -395,8 +420,13 @@ class _Side:
         """
         Where each mean is: each end is wrong with chance `tail` at most; nothing where there is no report.
 
-        An end may be one that no mean has: beyond the limits.
+        An end may be one that no mean has: beyond the limits. Each bucket of a difference asks for that of all.
         """
+        if tail not in self.intervals:
+            self.intervals[tail] = self._interval(tail)
+        return self.intervals[tail]
+
+    def _interval(self, tail: float) -> tuple[Floats, Floats]:
         lower, upper = binomial_limits(self.hits, self.reports, tail)
         for law in {*self.laws} - {None}:
             alike = np.array([one == law for one in self.laws])

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 from reticent.plan import Metric
 from reticent_collector.columns import time_text
 from reticent_collector.counts import Counts
-from reticent_collector.estimates import Estimate, HistogramEstimate, average, difference
+from reticent_collector.estimates import Estimate, HistogramEstimate
+from reticent_collector.estimates.pooling import compared
 from reticent_collector.estimates.table import subject_row
 from reticent_collector.figures import Unit
 from reticent_collector.results.periods import Period
@@ -72,8 +73,8 @@ class Difference:
     @property
     def part(self) -> str:
         """How many rounds are compared, unless it is all of them."""
-        compared, possible = self.figure.rounds, self.figure.period.possible_rounds
-        return f"{compared:,} of {possible:,} rounds compared" if compared < possible else ""
+        rounds, possible = self.figure.rounds, self.figure.period.possible_rounds
+        return f"{rounds:,} of {possible:,} rounds compared" if rounds < possible else ""
 
     @property
     def words(self) -> str:
@@ -172,20 +173,16 @@ def difference_of(metric: Metric, figure: Side, baseline: Side, confidence: floa
     if not numbers:
         return None
     plan = figure.period.plan
-    compared = {number: figure.rounds[number] for number in numbers}
+    kept = {number: figure.rounds[number] for number in numbers}
     subtracted = {number - shift: baseline.rounds[number - shift] for number in numbers}
 
-    def result(side: Side, rounds: Mapping[int, Counts]) -> Result:
-        value = average(metric, rounds, confidence, plan)
-        return Result(
-            side.period, metric, side.tags, value, len(rounds), by_round=rounds, added=tuple(side.versions)
-        )
+    of_figure, of_baseline, estimate = compared(metric, kept, subtracted, confidence, plan)
 
-    return Difference(
-        result(figure, compared),
-        result(baseline, subtracted),
-        difference(metric, compared, subtracted, confidence, plan),
-    )
+    def result(side: Side, rounds: Mapping[int, Counts], average: Estimate | HistogramEstimate) -> Result:
+        versions = tuple(side.versions)
+        return Result(side.period, metric, side.tags, average, len(rounds), by_round=rounds, added=versions)
+
+    return Difference(result(figure, kept, of_figure), result(baseline, subtracted, of_baseline), estimate)
 
 
 def numbers_of(estimate: Estimate | HistogramEstimate) -> tuple[Estimate, ...]:

@@ -6,7 +6,7 @@ Weeks begin on Monday. Periods are made of whole rounds: a round belongs to the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, get_args
@@ -16,7 +16,7 @@ from reticent.plan import Metric, Plan
 from reticent.times import FIRST_MONDAY, first_round_from, start_of
 from reticent_collector import columns
 from reticent_collector.estimates.versions import question
-from reticent_collector.stores import RoundInfo
+from reticent_collector.stores import DeletedMetric, RoundInfo
 
 Every = Literal["round", "window", "day", "week", "month"]
 PeriodState = Literal["open", "sealed", "damaged"]
@@ -35,6 +35,15 @@ class Span(NamedTuple):
     end: int
 
 
+def metrics_kept(version: Plan, deleted: Collection[DeletedMetric]) -> list[Metric]:
+    """The metrics of a version of a plan, but for those that were deleted."""
+    return [
+        metric
+        for metric in version.metrics
+        if DeletedMetric(version.name, version.version, metric.name) not in deleted
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Period:
     """The rounds of a plan that begin between two times, over its versions with the same rounds and windows."""
@@ -49,6 +58,7 @@ class Period:
     rounds: tuple[RoundInfo, ...]
     """Those with reports, latest first, each with as many as are shown; one for each version in a round."""
     versions: tuple[Plan, ...] = ()  #: those with reports in it, newest first
+    deleted: frozenset[DeletedMetric] = frozenset()  #: metrics that no figure is made of any more
 
     def __post_init__(self) -> None:
         if not self.versions:
@@ -59,7 +69,7 @@ class Period:
         """What was asked, as the newest version has it; a metric whose parameters changed is there for each."""
         asked: dict[object, Metric] = {}
         for version in self.versions:
-            for metric in version.metrics:
+            for metric in metrics_kept(version, self.deleted):
                 asked.setdefault(question(metric), metric)
         return tuple(asked.values())
 
@@ -69,7 +79,7 @@ class Period:
         return tuple(
             version
             for version in self.versions
-            if metric.name in version.by_name and question(version.by_name[metric.name]) == asked
+            if any(question(own) == asked for own in metrics_kept(version, self.deleted))
         )
 
     @property

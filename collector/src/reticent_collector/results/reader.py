@@ -33,6 +33,7 @@ from reticent_collector.results.periods import (
     Span,
     answered_every,
     check_every,
+    metrics_kept,
     span_of,
     usual_every,
 )
@@ -127,19 +128,24 @@ class Results:
 
     def metric(self, plan: str, name: str) -> tuple[Plan, Metric]:
         """A metric, also one that ended, with the newest version that has it; `ParameterError` if none has."""
-        versions = self.versions(plan).values()
-        for version in versions:
-            if name in version.by_name:
-                return version, version.by_name[name]
-        known = {metric.name: None for version in versions for metric in version.metrics}
-        raise ParameterError("metric", f"one of {', '.join(known)}", name)
+        known = self.metrics(plan)
+        if name not in known:
+            raise ParameterError("metric", f"one of {', '.join(known)}", name)
+        return known[name]
+
+    def metrics(self, plan: str) -> dict[str, tuple[Plan, Metric]]:
+        """The metrics of all versions of a plan, but for deleted ones, each with the newest version that has it."""
+        deleted = self._store.deleted()
+        known: dict[str, tuple[Plan, Metric]] = {}
+        for version in self.versions(plan).values():
+            for metric in metrics_kept(version, deleted):
+                known.setdefault(metric.name, (version, metric))
+        return known
 
     def ended(self, plan: str) -> list[Metric]:
         """The metrics that older versions of a plan have and the newest has not, as the last one asked them."""
         newest = self.plan(plan).by_name
-        versions = self.versions(plan).values()
-        names = {metric.name: None for version in versions for metric in version.metrics}
-        return [self.metric(plan, name)[1] for name in names if name not in newest]
+        return [metric for name, (_, metric) in self.metrics(plan).items() if name not in newest]
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
         """The rounds of a plan, latest first, ready for JSON; without `reports` but with a `reason` if too few."""
@@ -204,12 +210,13 @@ class Results:
             span = span_of(versions[number], info.key.round, kinds[number])
             if (since is None or span.start >= since) and (until is None or span.start < until):
                 rounds_of.setdefault((rhythms[number], span), []).append(info)
+        deleted = frozenset(self._store.deleted())
         periods = []
         for (_, span), rounds in rounds_of.items():
             held = {info.key.version for info in rounds}
             plans = tuple(version for number, version in versions.items() if number in held)
             state = self._state(plans, span.first, span.last, rounds)
-            periods.append(Period(plans[0], *span, state, tuple(rounds), plans))
+            periods.append(Period(plans[0], *span, state, tuple(rounds), plans, deleted))
         periods.sort(key=lambda period: (-period.end, -period.plan.version))
         periods = periods[: selection.last]
         if selection.rounds is None:
@@ -373,8 +380,9 @@ class Results:
         periods = self._listed(selection)
         versions = self.versions(selection.plan)
         # A metric that ended is one of the newest version that has it.
-        asked_in = (version for version in versions.values() if selection.metric in version.by_name)
-        selection.check(next(asked_in, self.plan(selection.plan)))
+        known = self.metrics(selection.plan) if selection.metric is not None else {}
+        version, _ = known.get(str(selection.metric), (self.plan(selection.plan), None))
+        selection.check(version)
         if selection.version is not None and selection.version not in versions:
             raise ParameterError(
                 "version", f"one of {', '.join(map(str, sorted(versions)))}", selection.version
@@ -566,7 +574,7 @@ def _own_metrics(
 ) -> tuple[Plan, dict[Metric, Metric]]:
     """The version of the plan that a round is of, and by each of some metrics the version's own that adds to it."""
     version = next(version for version in period.versions if version.version == info.key.version)
-    asked = {question(metric): metric for metric in version.metrics}
+    asked = {question(metric): metric for metric in metrics_kept(version, period.deleted)}
     return version, {metric: asked[question(metric)] for metric in metrics if question(metric) in asked}
 
 

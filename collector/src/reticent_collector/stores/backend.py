@@ -180,7 +180,7 @@ class Backend(Protocol):
     moment; any process can do it again from the start.
 
     What else a backend can do it says by further methods: `KeyTable`, `Upkeep`, `Shortcuts`, `SealedRounds`, `Steps`,
-    `ResultsTable`, `AdminLog`. Without them a store works, and lacks what they are for.
+    `ResultsTable`, `AdminLog`, `NotesTable`, `MetricDeletion`. Without them a store works, and lacks what they are for.
     """
 
     @property
@@ -348,6 +348,29 @@ class SealedRounds(Protocol):
 
         False when there is such a round, which is not changed. The results of the periods that it is in are removed.
         """
+
+
+class DeletedMetric(NamedTuple):
+    """A metric of a version of a plan whose counts are not kept."""
+
+    plan: str
+    version: int
+    metric: str
+
+
+@runtime_checkable
+class MetricDeletion(Protocol):
+    """A backend that can delete one metric from all sealed rounds."""
+
+    def delete_metrics(self, metrics: Collection[DeletedMetric]) -> None:
+        """
+        Remove the sealed counts and the results of these metrics for ever, in one transaction.
+
+        From then on no seal, copy or writer of results stores any of them.
+        """
+
+    def deleted(self) -> set[DeletedMetric]:
+        """The metrics that were deleted."""
 
 
 @runtime_checkable

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from reticent.errors import StoreError
 from reticent_collector.stores.backend import (
     DamagedError,
+    MetricDeletion,
     PeriodKey,
     RoundGoneError,
     RoundInfo,
@@ -83,6 +84,12 @@ def _copy_plans_and_keys(source: Store, target: Store, copied: Copied) -> None:
             copied.keys += 1
     for note in source.notes():
         target.put_note(note)
+    deleted = source.deleted()
+    if deleted and not isinstance(target.backend, MetricDeletion):
+        listed = ", ".join(sorted({f"{metric} of plan {plan}" for plan, _, metric in deleted}))
+        raise StoreError(f"{target.url}: cannot keep that {listed} of {source.url} was deleted")
+    if isinstance(target.backend, MetricDeletion) and not deleted <= target.deleted():
+        target.backend.delete_metrics(deleted)
 
 
 def _copy_round(

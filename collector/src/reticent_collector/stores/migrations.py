@@ -108,11 +108,20 @@ def _add_quantiles_comparisons_and_notes(database: SqlTables, transaction: Trans
     transaction.execute("ALTER TABLE keys ADD COLUMN plans TEXT")
 
 
+def _add_deleted_metrics(database: SqlTables, transaction: Transaction) -> None:
+    """A table `deleted`, empty: no metric could be deleted before."""
+    transaction.execute(
+        "CREATE TABLE deleted (plan TEXT NOT NULL, version BIGINT NOT NULL, metric TEXT NOT NULL,"
+        " PRIMARY KEY (plan, version, metric))"
+    )
+
+
 MIGRATIONS: dict[int, Migration] = {
     3: _add_columns_of_figures,
     4: _add_log_of_administrators,
     5: _add_counts_over_versions,
     6: _add_quantiles_comparisons_and_notes,
+    7: _add_deleted_metrics,
 }
 """By the schema number that a step starts from; it ends at the next one. A step never changes once it is released."""
 

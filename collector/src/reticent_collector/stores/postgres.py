@@ -72,6 +72,7 @@ class PostgresBackend(SqlBackend):
     statement_seconds: ClassVar[float] = 10.0  #: the server's limit; a server that exceeds it is given up
     records_table = POSTGRES_RECORDS
     views = POSTGRES_VIEWS
+    hold_deletions = "LOCK TABLE deleted IN SHARE MODE"
 
     def __init__(self, url: str, *, readonly: bool = False) -> None:
         url, self._schema = _with_schema(url)

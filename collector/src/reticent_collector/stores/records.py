@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -187,15 +187,22 @@ def reports_of(plan: Plan, counts: CountsByTags) -> int:
     return sum(max(devices, default=0) for devices in by_segment)
 
 
-def misfits(plan: Plan, count: Count) -> Iterator[str]:
-    """The problems of the counts of a sealed round, a sentence each: does every report answer its metrics?"""
+def misfits(plan: Plan, count: Count, deleted: Collection[str] = ()) -> Iterator[str]:
+    """
+    The problems of the counts of a sealed round, a sentence each: does every report answer its metrics?
+
+    There are no counts of the metrics that were `deleted`.
+    """
     if plan.asked_bytes:
         devices = {"": reports_of(plan, count.counts)}
     else:
         devices = {
             f"{metric}: ": sum(kept[metric].devices for kept in count.counts.values() if metric in kept)
             for metric in plan.by_name
+            if metric not in deleted
         }
+    for metric in sorted({name for kept in count.counts.values() for name in kept} & {*deleted}):
+        yield f"{metric}: is deleted, and has counts"
     for metric, reports in devices.items():
         if reports != count.reports:
             yield f"{metric}expected the counts of {count.reports} reports, got those of {reports}"

@@ -223,7 +223,7 @@ class SqlBackend(SqlTables):
             if not changed:
                 return False
             number = changed[0][0]
-            self._put_counts(transaction, number, count)
+            self._put_counts(transaction, key, number, count)
             transaction.execute("DELETE FROM steps WHERE round_id = ?", number)
             # A process whose clock is ahead may have written the day without this round.
             self.drop_results_of(transaction, key)
@@ -231,8 +231,12 @@ class SqlBackend(SqlTables):
             self.drop_records(number)
         return True
 
-    def _put_counts(self, transaction: Transaction, number: int, count: Count) -> None:
+    def _put_counts(self, transaction: Transaction, key: RoundKey, number: int, count: Count) -> None:
+        """Store the counts of a round, but for metrics that were deleted."""
+        deleted = self.deleted_until_done(transaction)
         for tags, metric, reports, ones in count.rows():
+            if (key.plan, key.version, metric) in deleted:
+                continue
             transaction.execute(
                 "INSERT INTO counts (round_id, metric, tags, reports, ones) VALUES (?, ?, ?, ?, ?)",
                 *(number, metric, *map(self.as_list, (tags, reports, ones))),
@@ -257,7 +261,7 @@ class SqlBackend(SqlTables):
             if not made:
                 return False
             if count is not None:
-                self._put_counts(transaction, made[0][0], count)
+                self._put_counts(transaction, key, made[0][0], count)
             self.drop_results_of(transaction, key)
         return True
 

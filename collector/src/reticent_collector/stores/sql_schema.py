@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from reticent_collector.columns import COLUMNS, FIGURE, QUANTILES
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 OLDEST_SCHEMA = 3  # of version 0.1.0; `reticent_collector.stores.migrations` has the steps from it
 _RESULT_TYPES = {"text": "TEXT", "int64": "INTEGER", "float64": "REAL", "timestamp": "TIME", "json": "JSON"}
 # Columns of results that may be empty; those of a whole figure are so in rows of schema 3.
@@ -128,6 +128,12 @@ CREATE TABLE notes (               -- releases and other events, which pages sho
     plan       TEXT NOT NULL,      -- plan.name; empty: of all plans
     text       TEXT NOT NULL       -- what happened
 );
+CREATE TABLE deleted (             -- metrics that were deleted: no counts of them are kept or shown
+    plan       TEXT NOT NULL,      -- plan.name
+    version    INTEGER NOT NULL,   -- plan.version
+    metric     TEXT NOT NULL,      -- the metric's name in the plan
+    PRIMARY KEY (plan, version, metric)
+) WITHOUT ROWID;
 CREATE TABLE results (             -- final figures, a row per number, computed from the counts after each seal
 RESULTS
 );

@@ -9,12 +9,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
+from itertools import chain
 from typing import Any, ClassVar
 
 from reticent.plan import Plan
 from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, seconds_of, segment_text, time_text
-from reticent_collector.stores.backend import AdminAction, Key, Layouts, Note, PeriodKey, read_plan
+from reticent_collector.stores.backend import (
+    AdminAction,
+    DeletedMetric,
+    Key,
+    Layouts,
+    Note,
+    PeriodKey,
+    read_plan,
+)
 from reticent_collector.stores.records import Layout, RoundKey
+from reticent_collector.stores.sql_upkeep import deleted_metrics
 from reticent_collector.stores.transactions import SqlRow, Transaction
 
 _RESULTS_AT_ONCE = 200  # rows of results in one transaction, and the rest of a histogram
@@ -25,6 +35,7 @@ class SqlTables(ABC):
     """The transactions of a database, and the tables that do not depend on the state of a round."""
 
     views: ClassVar[Mapping[str, str]]  #: the queries of views that compute from the table of results
+    hold_deletions: ClassVar[str] = ""  #: makes `delete_metrics` wait for a transaction; empty: it does
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -139,6 +150,34 @@ class SqlTables(ABC):
         rows = self.read("SELECT id, at, plan, text FROM notes ORDER BY at, id")
         return [Note(key, seconds_of(at), *rest) for key, at, *rest in rows]
 
+    # Metrics that were deleted
+
+    def delete_metrics(self, metrics: Collection[DeletedMetric]) -> None:
+        """Remove the sealed counts and the results of these metrics for ever, in one transaction."""
+        with self.sealing() as transaction:
+            for deleted in metrics:  # first: seals and writers of results that are under way end before it
+                insert = "INSERT INTO deleted (plan, version, metric) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+                transaction.execute(insert, *deleted)
+            for plan, version, metric in metrics:
+                transaction.execute(
+                    "DELETE FROM counts WHERE metric = ?"
+                    " AND round_id IN (SELECT id FROM rounds WHERE plan = ? AND version = ?)",
+                    *(metric, plan, version),
+                )
+            for plan, metric in {(plan, metric) for plan, _, metric in metrics}:
+                transaction.execute("DELETE FROM results WHERE plan = ? AND metric = ?", plan, metric)
+
+    def deleted(self) -> set[DeletedMetric]:
+        """The metrics that were deleted."""
+        with self.reading() as transaction:
+            return deleted_metrics(transaction)
+
+    def deleted_until_done(self, transaction: Transaction) -> set[DeletedMetric]:
+        """The metrics that were deleted; no other one will be before the transaction ends."""
+        if self.hold_deletions:
+            transaction.execute(self.hold_deletions)
+        return deleted_metrics(transaction)
+
     # The table of results
 
     def written(self, plan: str) -> set[PeriodKey]:
@@ -155,16 +194,27 @@ class SqlTables(ABC):
         """
         names = [column.name for column in COLUMNS]
         times = {column.name for column in COLUMNS if column.type == "timestamp"}
+        places = f"({','.join('?' * len(names))})"
         for some in _figures_at_once(rows):
-            places = ",".join([f"({','.join('?' * len(names))})"] * len(some))
-            insert = f"INSERT INTO results ({','.join(names)}) VALUES {places} ON CONFLICT DO NOTHING"  # noqa: S608
-            cells = [  # made before the transaction begins, in which others wait
-                self.as_time(seconds_of(str(row[name]))) if name in times else row[name]
+            made = [  # before the transaction begins, in which others wait
+                (
+                    _versions_of(row),
+                    [
+                        self.as_time(seconds_of(str(row[name]))) if name in times else row[name]
+                        for name in names
+                    ],
+                )
                 for row in some
-                for name in names
             ]
             with self.sealing() as transaction:
-                transaction.execute(insert, *cells)
+                deleted = self.deleted_until_done(transaction)
+                kept = [cells for versions, cells in made if not versions & deleted]
+                if kept:
+                    values = ",".join([places] * len(kept))
+                    transaction.execute(
+                        f"INSERT INTO results ({','.join(names)}) VALUES {values} ON CONFLICT DO NOTHING",  # noqa: S608
+                        *chain.from_iterable(kept),
+                    )
             time.sleep(_TURN_SECONDS)
         with self.sealing() as transaction:
             transaction.execute(
@@ -264,6 +314,12 @@ class SqlTables(ABC):
 def _places(items: Collection[object]) -> str:
     """A place for each parameter of a list."""
     return ",".join("?" * len(items))
+
+
+def _versions_of(row: Mapping[str, object]) -> set[DeletedMetric]:
+    """The metric of a row, in each version of the plan whose counts are in it."""
+    plan, metric = str(row["plan"]), str(row["metric"])
+    return {DeletedMetric(plan, int(version), metric) for version in str(row["versions"]).split(",")}
 
 
 def _figures_at_once(rows: Iterable[Mapping[str, object]]) -> Iterator[list[Mapping[str, object]]]:

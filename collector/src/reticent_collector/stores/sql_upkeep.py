@@ -8,7 +8,7 @@ from typing import Any
 
 from reticent.errors import ParameterError, PlanError
 from reticent.plan import Plan
-from reticent_collector.stores.backend import Repair
+from reticent_collector.stores.backend import DeletedMetric, Repair
 from reticent_collector.stores.records import Count, CountsByTags, Layout, counts_of_rows, misfits
 from reticent_collector.stores.transactions import Transaction
 
@@ -65,8 +65,15 @@ def _is_empty(transaction: Transaction, number: int) -> bool:
     return not transaction.execute(f"SELECT number FROM records_{number} LIMIT 1")  # noqa: S608
 
 
+def deleted_metrics(transaction: Transaction) -> set[DeletedMetric]:
+    """The metrics that were deleted."""
+    return {DeletedMetric(*row) for row in transaction.execute("SELECT plan, version, metric FROM deleted")}
+
+
 def problems_of_counts(transaction: Transaction, plan: Plan, number: int, reports: int) -> Iterator[str]:
     """The problems of the counts of a sealed round with so many reports, a sentence each."""
+    known = deleted_metrics(transaction)
+    deleted = [metric for *version, metric in known if version == [plan.name, plan.version]]
     counts: CountsByTags = {}
     query = "SELECT tags, metric, reports, ones FROM counts WHERE round_id = ? ORDER BY tags, metric"
     for row in transaction.execute(query, number):
@@ -76,7 +83,7 @@ def problems_of_counts(transaction: Transaction, plan: Plan, number: int, report
         except (ParameterError, ValueError, TypeError, KeyError) as error:
             yield f"the counts of {row[1]} cannot be read: {str(error).splitlines()[0]}"
             return
-    yield from misfits(plan, Count(reports, counts))
+    yield from misfits(plan, Count(reports, counts), deleted)
 
 
 def unlisted(row: Sequence[Any]) -> tuple[Any, str, Any, Any]:

@@ -13,9 +13,11 @@ from reticent_collector.stores.backend import (
     Appended,
     Backend,
     DamagedError,
+    DeletedMetric,
     Key,
     KeyTable,
     Layouts,
+    MetricDeletion,
     Note,
     NotesTable,
     Repair,
@@ -359,6 +361,48 @@ class Store:
         if not isinstance(self.backend, SealedRounds):
             raise StoreError(f"{self.url}: keeps sealed rounds for ever")
         return self.backend.prune(key)
+
+    def deleted(self) -> set[DeletedMetric]:
+        """The metrics that were deleted."""
+        return self.backend.deleted() if isinstance(self.backend, MetricDeletion) else set()
+
+    def deletable(self, plan: str, metric: str) -> list[DeletedMetric]:
+        """The versions of a plan that asked a metric which can be deleted; else `StoreError`, with the reason."""
+        if not isinstance(self.backend, MetricDeletion):
+            raise StoreError(
+                f"{self.url}: only stores in SQLite and PostgreSQL can delete one metric.\n"
+                "  Hint: reticent store prune removes whole rounds"
+            )
+        versions = sorted((one for one in self.plans() if one.name == plan), key=lambda one: one.version)
+        asking = [version for version in versions if metric in version.by_name]
+        where = f"{self.url}: {metric} of plan {plan}"
+        if not asking:
+            raise StoreError(f"{where}: no version of the plan asks it")
+        if asking[-1] is versions[-1]:
+            raise StoreError(
+                f"{where}: the newest version of the plan, {versions[-1].version}, still asks it.\n"
+                "  Hint: first serve a version without it, or new rounds would bring it back"
+            )
+        gone = {*self.deleted(), *(DeletedMetric(plan, one.version, metric) for one in asking)}
+        for version in asking:
+            if version.asked_bytes:
+                raise StoreError(
+                    f"{where}: devices answer some of the metrics of version {version.version}, and which groups"
+                    " readers may see follows from the answers to all of them.\n"
+                    "  Hint: reticent store prune removes whole rounds"
+                )
+            if all((plan, version.version, name) in gone for name in version.by_name):
+                raise StoreError(
+                    f"{where}: version {version.version} has no other metric.\n"
+                    "  Hint: reticent store prune removes its rounds"
+                )
+        return [DeletedMetric(plan, version.version, metric) for version in asking]
+
+    def delete_metric(self, plan: str, metric: str) -> None:
+        """Remove the sealed counts and results of a metric in every version; `deletable` says whether it can be."""
+        metrics = self.deletable(plan, metric)
+        if isinstance(self.backend, MetricDeletion):
+            self.backend.delete_metrics(metrics)
 
     def ping(self) -> None:
         """Raise `StoreError` when the store cannot be written at the moment."""

@@ -59,10 +59,14 @@ def read() -> Any:
 
 def said(cell: Any) -> list[tuple[str, str]]:
     """What a cell says, but for its pictures: kind and text."""
-    texts = []
+    texts: list[tuple[str, str]] = []
     for output in cell.get("outputs", []):
         parts = {output.get("name", ""): output["text"]} if "text" in output else output.get("data", {})
-        texts += [(kind, text) for kind, text in sorted(parts.items()) if not kind.startswith("image/")]
+        for kind, text in sorted(parts.items()):
+            if texts and texts[-1][0] == kind == "stdout":  # a cell that takes a moment prints in pieces
+                texts[-1] = (kind, texts[-1][1] + text)
+            elif not kind.startswith("image/"):
+                texts.append((kind, text))
     if DRAWS_ANEW in cell.metadata.get("tags", []):
         texts = [(kind, re.sub(r"\d", "#", re.sub(r"'[0-9a-f]{32}'", "'id'", text))) for kind, text in texts]
     return texts

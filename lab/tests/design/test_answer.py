@@ -29,10 +29,10 @@ from reticent_lab.design import (
     Proposal,
     Question,
     ValueSpread,
-    answer,
     plan_text,
     proposals,
     reasons,
+    suggest,
 )
 from reticent_lab.design.search import is_allowed, metric_of
 
@@ -164,7 +164,7 @@ def check_single(seed: int, pers: tuple[int, ...], is_quick: bool) -> None:
 def check(best: Proposal) -> None:
     """It is allowed, and its half-widths are the plan's own."""
     question, shape = best.question, best.shape
-    plan = Plan.from_toml(plan_text(answer(question)))
+    plan = Plan.from_toml(plan_text(suggest(question)))
     card = privacy_card(plan)
     loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[question.promise]
     assert loss is not None
@@ -273,7 +273,7 @@ MINUTES = Figure("minutes", unit="minute", max_value=Fraction(1440))
 
 
 def test_the_best_window_for_a_year_is_not_the_first_that_will_do() -> None:
-    best = answer(Question((MINUTES,), 50_000, "year", Fraction(12))).best
+    best = suggest(Question((MINUTES,), 50_000, "year", Fraction(12))).best
     for days in (7, 28, 84):
         text = f'[plan]\nname = "p"\nversion = 1\nround = "1d"\n[answers]\nkind = "sampled"\nwindow = "{days}d"\n'
         touched = -(-364 // days) + 1
@@ -291,11 +291,11 @@ def test_the_best_window_for_a_year_is_not_the_first_that_will_do() -> None:
 def test_more_devices_a_larger_loss_or_a_wider_goal_never_make_it_worse() -> None:
     figure = Figure("minutes", max_value=Fraction(1440), half_width=Fraction(20))
     losses = [
-        answer(Question((figure,), n, "year", Fraction(54))).best.loss for n in (50_000, 100_000, 400_000)
+        suggest(Question((figure,), n, "year", Fraction(54))).best.loss for n in (50_000, 100_000, 400_000)
     ]
     assert losses == sorted(losses, reverse=True)
     widths = [
-        answer(Question((MINUTES,), 50_000, "constant", Fraction(loss))).best.parts[0].half_width
+        suggest(Question((MINUTES,), 50_000, "constant", Fraction(loss))).best.parts[0].half_width
         for loss in ("0.5", "1", "2")
     ]
     assert widths == sorted(widths, reverse=True)
@@ -312,7 +312,7 @@ def test_weeks_are_chosen_for_a_weekly_mean_of_people_who_come_now_and_then() ->
     figure = Figure("seconds", unit="second", spread=ValueSpread(by_days))
     widths = {}
     for days in (None, 1):
-        best = answer(Question((figure,), 50_000, "year", Fraction(54), round_days=days)).best
+        best = suggest(Question((figure,), 50_000, "year", Fraction(54), round_days=days)).best
         widths[days] = best.parts[0].half_width
         assert best.shape.round_days == (days or 7)
     assert widths[None] < 0.8 * widths[1]
@@ -324,7 +324,9 @@ def test_what_a_range_cuts_off_is_in_the_half_width() -> None:
     assert spread.mean(1) == pytest.approx(10.9)
     assert spread.cut(1, Fraction(100)) == pytest.approx(9.0)
     assert spread.clipped(1, Fraction(100)) == pytest.approx(0.01)
-    (part,) = answer(Question((Figure("a", spread=spread),), 1000, "constant", Fraction(1), per=1)).best.parts
+    (part,) = suggest(
+        Question((Figure("a", spread=spread),), 1000, "constant", Fraction(1), per=1)
+    ).best.parts
     kept = np.minimum(values, float(part.metric.max_value)).mean()
     assert part.clipping == pytest.approx(10.9 - kept)
     assert part.half_width == pytest.approx(part.of_round + 10.9 - kept)
@@ -337,7 +339,7 @@ def test_a_sealed_histogram_gives_a_range() -> None:
     assert spread.cut(1, Fraction(10)) == pytest.approx(45 * 0.11 / 1.01)
     whole = ValueSpread.sealed([0, 10, 100], [0.5, 0.5], 1)
     assert whole.mean(1) == pytest.approx(0.5 * 5 + 0.5 * 100)
-    best = answer(Question((Figure("a", spread=spread),), 100_000, "constant", Fraction(1), per=1)).best
+    best = suggest(Question((Figure("a", spread=spread),), 100_000, "constant", Fraction(1), per=1)).best
     assert 10 < best.parts[0].metric.max_value <= 100
 
 
@@ -432,13 +434,13 @@ def test_a_goal_that_is_out_of_reach_ends_with_what_to_give_up() -> None:
 
 
 def test_a_plan_is_as_good_in_each_segment() -> None:
-    whole = answer(Question((MINUTES,), 10_000)).best
-    parts = answer(Question((MINUTES,), 40_000, segments=4)).best
+    whole = suggest(Question((MINUTES,), 10_000)).best
+    parts = suggest(Question((MINUTES,), 40_000, segments=4)).best
     assert parts.parts[0].half_width == whole.parts[0].half_width
 
 
 def test_reasons_say_what_other_windows_cost() -> None:
-    lines = reasons(answer(Question((MINUTES,), 50_000, "year", Fraction(12))))
+    lines = reasons(suggest(Question((MINUTES,), 50_000, "year", Fraction(12))))
     assert any(line.startswith("With windows of ") for line in lines)
 
 

@@ -101,7 +101,7 @@ def design(out: Path | None, as_json: bool, metrics: tuple[str, ...], **wanted: 
         raise click.UsageError("--metric: expected different names.")
     try:
         question = lab.Question(figures, promise=promise, limit=limit, round_days=round_days, **wanted)  # type: ignore[arg-type]
-        answer = lab.answer(question)
+        answer = lab.suggest(question)
         text = lab.plan_text(answer)
         Plan.from_toml(text)
     except PlanError as error:

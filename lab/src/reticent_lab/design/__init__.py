@@ -4,7 +4,7 @@ From a question to a plan.
     Figure     a metric: what is asked, and the half-width that is wanted
     Question   figures, a fleet, and the promise to devices
     ValueSpread     values from a file or a sealed histogram
-    answer     Question -> Suggestion: the best plan, why, two others, and what to give up
+    suggest    Question -> Suggestion: the best plan, why, two others, and what to give up
     plan_text  Suggestion -> plan.toml
 
 `search` says which plans there are, and finds the best of them.
@@ -16,12 +16,12 @@ from reticent_lab.design.spread import ValueSpread, round_numbers
 from reticent_lab.design.suggestion import (
     Suggestion,
     accuracy,
-    answer,
     check_command,
     described,
-    losses,
+    losses_in_words,
     plan_text,
     reasons,
+    suggest,
 )
 
 __all__ = [
@@ -35,12 +35,12 @@ __all__ = [
     "Suggestion",
     "ValueSpread",
     "accuracy",
-    "answer",
     "check_command",
     "described",
-    "losses",
+    "losses_in_words",
     "plan_text",
     "proposals",
     "reasons",
     "round_numbers",
+    "suggest",
 ]

@@ -44,13 +44,13 @@ class Suggestion:
 
 
 @lru_cache(maxsize=256)
-def answer(question: Question) -> Suggestion:
+def suggest(question: Question) -> Suggestion:
     """
     The best plan for a question.
 
     >>> from reticent_lab.design import Figure
     >>> figure = Figure("minutes", unit="minute", max_value=Fraction(1440))
-    >>> best = answer(Question((figure,), devices=50_000, limit=Fraction(12))).best
+    >>> best = suggest(Question((figure,), devices=50_000, limit=Fraction(12))).best
     >>> best.shape.window_days, float(best.parts[0].epsilon), round(best.parts[0].half_width, 1)
     (56, 1.5, 28.3)
     """
@@ -163,7 +163,7 @@ def promise(question: Question) -> str:
     }[question.promise]
 
 
-def losses(proposal: Proposal) -> str:
+def losses_in_words(proposal: Proposal) -> str:
     """What a plan costs a device, in words."""
     card = proposal.card
     return ", ".join(
@@ -215,11 +215,17 @@ def plan_text(answer: Suggestion) -> str:
     if question.segments > 1:
         lines.append(f"Half-widths are those of each of {question.segments} equal segments.")
     lines += ["", *(f"{part.figure.name}: {accuracy(part, question)}." for part in best.parts)]
-    lines += ["", f"Privacy loss. {losses(best)}.", "", "Why:", *(f"  {line}" for line in reasons(answer))]
+    lines += [
+        "",
+        f"Privacy loss. {losses_in_words(best)}.",
+        "",
+        "Why:",
+        *(f"  {line}" for line in reasons(answer)),
+    ]
     if answer.gives_up:
         lines += ["", "To reach every goal, give up one of these:", *(f"  {way}" for way in answer.gives_up)]
     for number, other in enumerate(answer.alternatives, 1):
-        lines += ["", f"Alternative {number}, {other.what}: {losses(other.proposal)};"]
+        lines += ["", f"Alternative {number}, {other.what}: {losses_in_words(other.proposal)};"]
         lines += [f"  {part.figure.name} {accuracy(part, question)}" for part in other.proposal.parts]
     lines += ["", f"Name an owner and a day of expiry. {check_command(answer, 'plan.toml')}"]
     text = "".join(f"# {line}".rstrip() + "\n" for line in lines)

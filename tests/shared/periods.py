@@ -12,6 +12,7 @@ from reticent.plan import Plan
 from reticent_collector.estimates import Estimate, estimate
 from reticent_collector.results import Result, Results, Selection
 from reticent_collector.stores import CountsByTags, RoundInfo, RoundKey
+from reticent_collector.stores.backend import DeletedMetric
 from reticent_lab.fleet import VectorisedFleet
 
 METRICS = """
@@ -74,6 +75,9 @@ class Counted:
         return self._counts[key.round]
 
     shown = counts
+
+    def deleted(self) -> set[DeletedMetric]:
+        return set()
 
     def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
         return {key: self.counts(key) for key in keys}

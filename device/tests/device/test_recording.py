@@ -28,7 +28,7 @@ from reticent.testing import ManualClock, sandbox
 PRELUDE = """
 import gc, os, signal, sys, threading, time
 from pathlib import Path
-from reticent.device import Device, Policy, backlog
+from reticent.device import Device, Policy, pending
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.testing import ManualClock
@@ -42,7 +42,7 @@ def device(path="state"):
     clock = ManualClock(HERE * 21_600 + 60.0)
     return Device(PLAN, path, consent="granted", clock=clock, policy=Policy.unlimited())
 
-backlog.FOLD_AT = 2                 # values are merged at nearly every call: in the middle of it, then
+pending.FOLD_AT = 2                 # values are merged at nearly every call: in the middle of it, then
 signal.alarm(int(SECONDS) + 40)     # a deadlock ends the program
 until = time.monotonic() + SECONDS
 """

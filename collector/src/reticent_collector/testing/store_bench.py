@@ -101,6 +101,7 @@ class Bench:
         known = {
             "plan": period.plan,
             "version": period.version,
+            "versions": str(period.version),
             "metric": "files" if bucket is not None else "minutes",
             "every": period.every,
             "start_time": time_text(period.start),

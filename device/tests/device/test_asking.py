@@ -91,12 +91,12 @@ def test_nobody_is_asked_without_a_terminal(
 
 
 PLACES = {
-    "linux": ("linux", {"HOME": "/home/ada"}, "/home/ada/.local/state/reticent/app-usage.db"),
+    "linux": ("linux", {"HOME": "/people/ada"}, "/people/ada/.local/state/reticent/app-usage.db"),
     "xdg": ("linux", {"XDG_STATE_HOME": "/var/ada"}, "/var/ada/reticent/app-usage.db"),
     "xdg that is not absolute": (
         "linux",
-        {"HOME": "/home/ada", "XDG_STATE_HOME": "state"},
-        "/home/ada/.local/state/reticent/app-usage.db",
+        {"HOME": "/people/ada", "XDG_STATE_HOME": "state"},
+        "/people/ada/.local/state/reticent/app-usage.db",
     ),
     "macos": (
         "darwin",

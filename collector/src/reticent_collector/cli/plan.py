@@ -307,7 +307,7 @@ def _answer(
 
 
 def _summary(plan: Plan, card: PrivacyCard, devices: int, confidence: float, half_width: float) -> str:
-    """What a plan promises and gives, for somebody who reads one sentence."""
+    """What a plan promises and gives, for a reader of one sentence."""
     if card.window is not None:
         seconds = plan.answers.window * plan.round_seconds
         time = _TIMES.get(seconds, duration(seconds))

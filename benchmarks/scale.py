@@ -2,6 +2,8 @@
 Sealing a large round of a lake: DuckDB, its count by hand, PyArrow, and Spark on one worker and on two.
 
     python -m benchmarks.scale [--reports 10000000,100000000] [--folder FOLDER] [--engines hand,duckdb,arrow,spark]
+    python -m benchmarks.scale --reports 40000000,100000000 --engines hand,duckdb    # at most 1.25 times by hand
+    python -m benchmarks.scale --reports 8000000 --per-file 4000000 --engines hand,duckdb    # larger parts
 
 The lake is made in a folder of its own inside FOLDER, some 25 bytes per report, and deleted afterwards. Each
 engine runs in a process of its own, on links to the same files; executors of Spark get 2 GiB each.
@@ -147,6 +149,7 @@ def main() -> None:
     parser.add_argument("--reports", default="5000000", help="one number, or several with commas")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--engines", default="hand,duckdb,arrow,spark")
+    parser.add_argument("--per-file", type=int, default=PER_FILE, help="rows of a part")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.run:
@@ -155,15 +158,16 @@ def main() -> None:
     for reports in map(int, chosen.reports.split(",")):
         place = Path(tempfile.mkdtemp(prefix="reticent-scale-", dir=chosen.folder))
         try:
-            report(place / "lake", reports, chosen.engines.replace("spark", "spark1,spark2").split(","))
+            engines = chosen.engines.replace("spark", "spark1,spark2").split(",")
+            report(place / "lake", reports, chosen.per_file, engines)
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def report(lake: Path, reports: int, names: list[str]) -> None:
+def report(lake: Path, reports: int, per_file: int, names: list[str]) -> None:
     """Make the lake, run all, and compare."""
     start = time.perf_counter()
-    make_lake(lake, reports)
+    make_lake(lake, reports, per_file)
     size = sum(path.stat().st_size for path in lake.rglob("*.parquet")) / 1e9
     made = f"{size:.2f} GB, made in {time.perf_counter() - start:.0f} s"
     print(f"{reports:,} reports, {REPEATED:.0%} of them twice; {made}\n")

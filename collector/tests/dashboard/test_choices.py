@@ -100,6 +100,23 @@ def test_a_flag_whose_unbiased_value_is_below_zero_is_at_most_something(make: Ca
     assert "<b>−" not in overview
 
 
+@pytest.mark.parametrize(("linux", "baseline"), [(30, "linux"), (15, None)])
+def test_rare_tags_together_are_no_baseline(
+    make: Callable[..., Any], linux: int, baseline: str | None
+) -> None:
+    """They may have the most reports, or be all that there is to see; a baseline is a tag of the plan."""
+    world = make(HEAD + MINUTES + OS, days=9)
+    sizes = {"linux": linux, "macos": 18, "haiku": 18}
+    world.put(0, {(tag,): (size, {"minutes": 60.0}) for tag, size in sizes.items()})
+    for chosen in ("", "&baseline=(few)", "&baseline=haiku"):
+        answer = world.get(f"/plans/app/metrics/minutes?every=day&by=os{chosen}")
+        assert answer.status == 200
+        assert "(few)" in answer.text
+        assert ("difference to linux" in answer.text) == (baseline == "linux")
+        assert "difference to (few)" not in answer.text
+        assert ("Difference to" in answer.text) == (baseline is not None)
+
+
 def test_a_page_has_one_unit(make: Callable[..., Any]) -> None:
     """A day of 50 minutes among days of 3 hours."""
     world = make(HEAD + MINUTES + OS, days=40)

@@ -61,8 +61,11 @@ class Bench:
 
         self.committer.submit({key: [name.encode()]}, reports, done)
 
-    def submit_one(self, name: str) -> None:
-        self.committer.submit_one(name)
+    def submit_one(self, *names: str) -> None:
+        """Single reports that one look at the connections brings."""
+        for name in names:
+            self.committer.submit_one(name)
+        self.loop.run_until_complete(asyncio.sleep(0))
 
     def read(self, names: list[str]) -> list[tuple[dict[RoundKey, list[bytes]], Any]]:
         """Single reports: those in capitals are of another round, and digits cannot be read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from reticent_lake.frames import (
     count_lake,
     engine,
     lake_rounds,
+    seal_lake,
 )
 from reticent_lake.store import BadFileError, RoundParts
 
@@ -230,6 +232,7 @@ class Meddling:
     """An engine during whose work the files it reads are merged, or the round is sealed, by a collector."""
 
     checks = "pages"
+    at_once = 1
 
     def __init__(self, inner: CountingEngine, meddle: Callable[[], object]) -> None:
         self._inner, self._meddle, self.calls = inner, meddle, 0
@@ -281,12 +284,78 @@ def test_what_an_engine_says_is_passed_on(lake: tuple[str, RoundKey, list[Path]]
 
     class Failing:
         checks = "pages"
+        at_once = 1
 
         def count(self, *asked: Any) -> Any:
             raise RuntimeError("no more room\nand much more")
 
     with pytest.raises(ReticentError, match=r"the engine failed: RuntimeError: no more room$"):
         only(url, key, Failing())
+
+
+# Several rounds
+
+
+class Watched:
+    """An engine that notes how many rounds it counts at the same time; a small one waits for a second one."""
+
+    checks = "all"
+    at_once = 2
+
+    def __init__(self, large: int) -> None:
+        self._large = large
+        self._lock = threading.Lock()
+        self._pair = threading.Barrier(2, timeout=20)
+        self._running = 0
+        self.beside: dict[int, int] = {}  # by round
+
+    def count(self, parts: RoundParts, names: Any) -> Any:
+        number = parts.key.round
+        with self._lock:
+            self._running += 1
+        if number != self._large:
+            self._pair.wait()
+        with self._lock:
+            self.beside[number] = self._running
+        if number != self._large:
+            self._pair.wait()
+        counts = Arrow().count(parts, names)
+        with self._lock:
+            self._running -= 1
+        return counts
+
+
+def test_small_rounds_are_sealed_side_by_side_and_a_large_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, url = PLANS["hadamard"], f"lake:///{tmp_path / 'lake'}"
+    sizes = {10: 40, 11: 60, 12: 300, 13: 50, 14: 70}
+    sent = {number: make_reports(plan, size, number, (number,)) for number, size in sizes.items()}
+    keys = [fill(url, plan, reports, 500) for reports in sent.values()]
+    monkeypatch.setattr("reticent_lake.frames.engines.SMALL_ROWS", 299)
+    watched = Watched(large=12)
+    sealed = list(seal_lake(open_store(url), keys, watched))
+    assert [result.key for result in sealed] == keys
+    assert watched.beside == {10: 2, 11: 2, 12: 1, 13: 2, 14: 2}
+    for result, reports in zip(sealed, sent.values(), strict=True):
+        assert (result.state, result.counts) == ("sealed", by_tags(count_reports(reports, plan)))
+    assert lake_rounds(url) == []
+
+
+def test_a_round_that_cannot_be_sealed_keeps_no_other_one_from_it(
+    tmp_path: Path, chosen: CountingEngine
+) -> None:
+    plan, url = PLANS["hadamard"], f"lake:///{tmp_path / 'lake'}"
+    sent = {number: make_reports(plan, 40, number, (number,)) for number in range(20, 29)}
+    keys = [fill(url, plan, reports) for reports in sent.values()]
+    spoilt = next((tmp_path / "lake").rglob(f"round={keys[3].round}/*.parquet"))
+    spoilt.write_bytes(b"no Parquet")
+    sealed = list(seal_lake(open_store(url), keys, chosen))
+    assert [result.key for result in sealed] == keys
+    assert [bool(result.problem) for result in sealed] == [key == keys[3] for key in keys]
+    for result, reports in zip(sealed, sent.values(), strict=True):
+        if not result.problem:
+            assert result.counts == by_tags(count_reports(reports, plan))
 
 
 # Places

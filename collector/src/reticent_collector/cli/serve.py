@@ -283,6 +283,8 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
       reticent serve examples/plan.toml --store sqlite:///reticent.db --listen 127.0.0.1:8000
     """
     # Nothing is imported here that starts threads: workers are forked from this process.
+    # A collector multiplies small matrices only. Threads of BLAS wait for the next one in a loop, and take a core.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from reticent_collector.http import Supervisor, bind, inherited, shown
     from reticent_collector.http.log import announce
 

@@ -372,21 +372,31 @@ class CollectorProtocol(asyncio.Protocol):
     def finish(self, answer: Acknowledgement | ProblemError) -> None:
         """The fate of the reports is known; the client may have gone."""
         self._release()
-        if self.state is COMMITTING:
+        request = self._request
+        if self.state is not COMMITTING or request is None:
+            return
+        if answer is not ONE_ACCEPTED or request.lines or self.is_last(request):
             self.answer(answer)
+            return
+        # What nearly every report gets: the same bytes, and the connection waits for the next one.
+        self.transport.write(ONE_RESPONSE)
+        now = self.loop.time()
+        self.context.figures.reports.add(now - self._complete_since)
+        if self.writable.is_set():
+            self._request = None
+            self.state = IDLE
+            self.since = now
+        else:
+            self._await_reader()
 
     def answer(self, answer: Acknowledgement | ProblemError) -> None:
         """Answer the request without the application."""
         request = self._request
         if request is None:
             return
-        if answer is ONE_ACCEPTED and not self.is_last(request) and not request.lines:
-            self.transport.write(ONE_RESPONSE)
-            self.end_answer()
-        else:
-            response = self._response(answer, request)
-            self.transport.write(response)
-            self.end_answer(len(response))
+        response = self._response(answer, request)
+        self.transport.write(response)
+        self.end_answer(len(response))
 
     def _response(self, answer: Acknowledgement | ProblemError, request: Request) -> bytes:
         response = response_of(answer)
@@ -423,13 +433,17 @@ class CollectorProtocol(asyncio.Protocol):
             self.context.figures.reports.add(self.loop.time() - self._complete_since)
         elif self.state in UNDER_WAY:
             self.context.figures.other.add(self.loop.time() - self._complete_since)
-        if not self.writable.is_set():
-            self._enter(ConnectionState.FLUSHING)
-            self._unread = self._bytes_on_their_way()
-            if size:
-                self._hold(self.context.responses, size)
-        else:
+        if self.writable.is_set():
             self._end_request()
+            return
+        self._await_reader()
+        if size:
+            self._hold(self.context.responses, size)
+
+    def _await_reader(self) -> None:
+        """The response is complete, and the client has to read the rest of it."""
+        self._enter(ConnectionState.FLUSHING)
+        self._unread = self._bytes_on_their_way()
 
     def _end_request(self) -> None:
         """The response is read, or small: the request is over."""

@@ -79,7 +79,8 @@ class Committer:
 
     Single reports are queued as they came and decoded by `read` when the next commit begins, in the commit thread:
     decoding a group at once takes a third of the time and keeps the loop free. `read` returns records with their
-    callbacks, also for what cannot be decoded.
+    callbacks, also for what cannot be decoded. They are handed over together, once the loop has read all
+    connections that had something: so one commit takes them, not a first one and then the rest.
     """
 
     def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, most_waiting: int) -> None:
@@ -88,6 +89,8 @@ class Committer:
         self._most = most_waiting
         self.read: Read = lambda reports: ()
         self._group = _Group()
+        self._arrived: list[Any] = []
+        """Single reports that are not handed over yet; the loop's thread adds to them."""
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._is_answering = False  # whether the callbacks of the last commit are still to run
@@ -105,22 +108,37 @@ class Committer:
     @property
     def waiting(self) -> int:
         """Reports in the queue."""
-        return self._group.reports
+        return self._group.reports + len(self._arrived)
 
     def submit_one(self, report: Any) -> None:
-        """Queue a single report to be decoded and committed; raises `QueueFullError` when the queue is full."""
+        """
+        Queue a single report to be decoded and committed, in the loop's thread.
+
+        Raises `QueueFullError` when the queue is full.
+        """
+        arrived = self._arrived
+        if self._stopping or self._group.reports + len(arrived) >= self._most:
+            raise QueueFullError
+        arrived.append(report)
+        if len(arrived) == 1:
+            self._loop.call_soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        """Let the next commit take the single reports that have arrived."""
         with self._lock:
-            group = self._group
-            if self._stopping or group.reports >= self._most:
-                raise QueueFullError
-            group.unread.append(report)
-            group.reports += 1
-            if group.reports == 1:
-                self._wake.notify()
+            self._take_arrived()
+            self._wake.notify()
+
+    def _take_arrived(self) -> None:
+        taken = self._arrived[:]
+        del self._arrived[: len(taken)]  # another may have been added meanwhile
+        self._group.unread += taken
+        self._group.reports += len(taken)
 
     def submit(self, records: RecordsByRound, reports: int, done: Done) -> None:
         """Queue records for the next commit; raises `QueueFullError` when they do not fit beside what is queued."""
         with self._lock:
+            self._take_arrived()
             group = self._group
             if self._stopping or (group.reports and group.reports + reports > self._most):
                 raise QueueFullError
@@ -132,6 +150,7 @@ class Committer:
         """Commit what is queued, then end; blocks."""
         with self._lock:
             self._stopping = True
+            self._take_arrived()
             self._wake.notify()
         self._thread.join()
 

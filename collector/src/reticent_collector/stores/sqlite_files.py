@@ -107,9 +107,7 @@ class WatchedConnections(SqliteConnections):
         """Make the transaction durable in the files that the names lead to."""
         super().commit(connection)
         if self.files is not None:
-            self.files.check_named()
-            self.files.check_log(connection)
-            self.files.accept()
+            self.files.check_committed(connection)
 
 
 def _execute(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[SqlRow]:
@@ -118,8 +116,8 @@ def _execute(connection: sqlite3.Connection, sql: str, *parameters: object) -> l
 
 def _roll_back(connection: sqlite3.Connection) -> None:
     """Undo the transaction, if it is not over."""
-    with suppress(sqlite3.Error):
-        if connection.in_transaction:
+    if connection.in_transaction:
+        with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
 
 
@@ -135,7 +133,7 @@ class DatabaseFiles:
     The database, its log and the index of the log, as they were when the store was opened.
 
     SQLite keeps them open, so it goes on writing to files that were removed, and overwrites what another program
-    has put into them. After each commit, and before it is acknowledged, `check_named` makes sure that their
+    has put into them. After each commit, and before it is acknowledged, `check_committed` makes sure that their
     names still lead to them. Before each transaction, `check_unchanged` makes sure that nothing else wrote to
     the database: every commit goes to the log, and the database itself changes only when a commit of this or of
     another process moves the log into it.
@@ -151,7 +149,7 @@ class DatabaseFiles:
         self._held = connect()  # while one connection is open, closing another does not remove the log
         self._held.execute("SELECT count(*) FROM sqlite_master").fetchall()
         self._identities = tuple(_identity(os.stat(name)) for name in self._names)
-        self._stamp = self._now()
+        self.accept()
         # Kept open: a collector that may open no more files goes on committing. The log has no locks that
         # closing it could drop.
         self._log_file = os.open(self._names[1], os.O_RDONLY)
@@ -159,34 +157,41 @@ class DatabaseFiles:
         self._log = self._log_now()
         self._version: int | None = None
 
-    def check_named(self) -> None:
-        """Raise `StoreGoneError` when a name leads to no file, or to another one."""
-        for name, identity in zip(self._names, self._identities, strict=True):
-            try:
-                found = _identity(os.stat(name))
-            except (FileNotFoundError, NotADirectoryError):
-                found = None
-            except OSError as error:
-                raise StoreError(f"{self._url}: {name}: {error.strerror}") from error
-            if found != identity:
-                if found is None and name != self._names[0]:
-                    # The log was removed and is still open: move it into the database, which is in its place.
-                    with suppress(sqlite3.Error):
-                        self._held.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-                raise self._gone(f"{name} {'was replaced by another file' if found else 'was removed'}")
+    def check_committed(self, connection: sqlite3.Connection) -> None:
+        """Raise `StoreGoneError` when a name leads to no file, or to another one, or the log was cut."""
+        database, _, _ = (self._named(place) for place in range(len(self._names)))
+        self.check_log(connection)
+        self._stamp = _stamp(database)
 
     def check_unchanged(self, connection: sqlite3.Connection) -> None:
         """Raise `StoreGoneError` when another program wrote to the file; in a transaction that may write."""
         ((version,),) = connection.execute("PRAGMA data_version")
         others_committed = version != self._version
         self._version = version
-        self.check_named()
+        stamp = _stamp(self._named(0))
         self.check_log(connection)
-        if self._stamp == self._now():
+        if self._stamp == stamp:
             return
         if not others_committed and not self._is_whole(connection):
             raise self._gone(f"{self._names[0]} was overwritten by another program")
         self.accept()
+
+    def _named(self, place: int) -> os.stat_result:
+        """The file that a name leads to; raises `StoreGoneError` when it is none, or another one."""
+        name = self._names[place]
+        found: os.stat_result | None = None
+        try:
+            found = os.stat(name)
+        except (FileNotFoundError, NotADirectoryError):
+            if place:
+                # The log was removed and is still open: move it into the database, which is in its place.
+                with suppress(sqlite3.Error):
+                    self._held.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except OSError as error:
+            raise StoreError(f"{self._url}: {name}: {error.strerror}") from error
+        if found is None or _identity(found) != self._identities[place]:
+            raise self._gone(f"{name} {'was replaced by another file' if found else 'was removed'}")
+        return found
 
     def check_log(self, connection: sqlite3.Connection) -> None:
         """Raise `StoreGoneError` when the log was cut or overwritten by hand."""
@@ -202,16 +207,12 @@ class DatabaseFiles:
 
     def accept(self) -> None:
         """Accept the file as it is: this process has just written to it."""
-        self._stamp = self._now()
+        self._stamp = _stamp(os.stat(self._names[0]))
 
     def close(self) -> None:
         """Let go of the files."""
         self._let_go()
         self._held.close()
-
-    def _now(self) -> tuple[int, int]:
-        status = os.stat(self._names[0])
-        return status.st_mtime_ns, status.st_size
 
     def _log_now(self) -> _LogHead:
         return _LogHead(os.fstat(self._log_file).st_size, os.pread(self._log_file, _LOG_HEAD_BYTES, 0))
@@ -234,6 +235,11 @@ class DatabaseFiles:
             f"{self._url}: {what} while it was in use; no more reports are acknowledged.\n"
             "  Hint: restore the original file, and start the collector again"
         )
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int]:
+    """What changes when a file is written."""
+    return status.st_mtime_ns, status.st_size
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from reticent.errors import StoreError
@@ -63,7 +63,9 @@ class Store:
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self._layouts = Layouts(backend.url, backend.plans)
+        # Found once: to ask whether a backend has the methods of a protocol takes as long as a small commit.
+        own = backend.layout if isinstance(backend, Shortcuts) else Layouts(backend.url, backend.plans).of
+        self._layout_of: Callable[[RoundKey], Layout] = own
         self._stored: dict[RoundKey, int] = {}  # records of open rounds, as far as this process knows
         self._counted: dict[
             RoundKey, tuple[int, CountsByTags]
@@ -79,7 +81,7 @@ class Store:
 
     def layout(self, key: RoundKey) -> Layout:
         """The layout of a round's records."""
-        return self.backend.layout(key) if isinstance(self.backend, Shortcuts) else self._layouts.of(key)
+        return self._layout_of(key)
 
     # Plans and keys
 

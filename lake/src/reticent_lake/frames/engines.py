@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,9 +27,11 @@ from reticent_collector.stores import CountsByTags, RoundKey, State, Store
 from reticent_lake.frames.counting import count
 from reticent_lake.store import COUNTS, LEASE_SECONDS, LakeBackend, folder_of, open_lake
 from reticent_lake.store.counting import Arrow, CountingEngine, EngineError, RoundParts, count_round
+from reticent_lake.store.layout import outermost
 
 ROWS_PER_SHARE = 1 << 21  # rows that a task of Spark groups by id, some 100 bytes each
 SCHEMES = {"s3": "s3a", "gcs": "gs", "az": "abfss"}  # fsspec's names of object stores, and Spark's
+SMALL_ROWS = 1 << 20  # up to which rounds are sealed side by side; a larger one has cores and memory alone
 LOOK_SECONDS = 0.5  # between two looks at a round that another process is sealing
 
 
@@ -86,7 +90,10 @@ def count_lake(
 
 def seal_lake(store: Store, keys: Iterable[RoundKey], engine: CountingEngine) -> Iterator[RoundCount]:
     """
-    Seal rounds of a lake, one after the other, counted by an engine: as a collector does, in the same files.
+    Seal rounds of a lake, counted by an engine: as a collector does, in the same files.
+
+    Small rounds are sealed side by side, as many as the engine takes `at_once`, since most of their time is spent
+    on files; a large one is sealed alone. Results come in the order of `keys`.
 
     Rounds that another process is sealing come last, after that process is done or its lease has expired because
     it died. A round that is still being sealed then, or has files that cannot be read, is not sealed, and has a
@@ -94,8 +101,7 @@ def seal_lake(store: Store, keys: Iterable[RoundKey], engine: CountingEngine) ->
     """
     _lake_of(store).engine = engine
     left = []
-    for key in keys:
-        result = _sealed(store, key)
+    for key, result in _sealed_each(store, keys, engine.at_once):
         if result is None:
             left.append(key)
         else:
@@ -107,6 +113,34 @@ def seal_lake(store: Store, keys: Iterable[RoundKey], engine: CountingEngine) ->
             time.sleep(LOOK_SECONDS)
             result = _sealed(store, key)
         yield result or RoundCount(key, "closing", {}, 0, problem="another process is sealing it")
+
+
+def _sealed_each(
+    store: Store, keys: Iterable[RoundKey], at_once: int
+) -> Iterator[tuple[RoundKey, RoundCount | None]]:
+    """What one attempt to seal each round gives, small ones side by side."""
+    under_way: deque[tuple[RoundKey, Future[RoundCount | None]]] = deque()
+    with ThreadPoolExecutor(at_once) as pool:
+        for key in keys:
+            is_small = _rows(store, key) <= SMALL_ROWS
+            while under_way and (not is_small or len(under_way) >= at_once):
+                begun, future = under_way.popleft()
+                yield begun, future.result()
+            if is_small:
+                under_way.append((key, pool.submit(_sealed, store, key)))
+            else:
+                yield key, _sealed(store, key)
+        for begun, future in under_way:
+            yield begun, future.result()
+
+
+def _rows(store: Store, key: RoundKey) -> int:
+    """The rows of a round's parts; 0 where they cannot be listed, which sealing then explains."""
+    lake = _lake_of(store)
+    try:
+        return sum(part.rows for part in outermost(lake.seals.listed(key)[0]))
+    except ReticentError:
+        return 0
 
 
 def _sealed(store: Store, key: RoundKey) -> RoundCount | None:
@@ -133,6 +167,7 @@ class DuckDB:
     """DuckDB in this process, on all cores; what exceeds `memory` goes to a temporary folder in `folder`."""
 
     checks: Literal["nothing"] = "nothing"
+    at_once = 4
 
     def __init__(self, memory: str = "2GiB", threads: int | None = None, folder: str | None = None) -> None:
         self._memory = memory
@@ -166,6 +201,7 @@ class Spark:
     """
 
     checks: Literal["pages"] = "pages"
+    at_once = 1  # the number of shuffle partitions belongs to the session
 
     def __init__(self, session: Any) -> None:
         self._session = session

@@ -91,6 +91,10 @@ class CountingEngine(Protocol):
     def checks(self) -> Literal["nothing", "pages", "all"]:
         """The damage it detects itself while it reads."""
 
+    @property
+    def at_once(self) -> int:
+        """How many small rounds it counts side by side, in threads."""
+
     def count(self, parts: RoundParts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
 
@@ -99,6 +103,7 @@ class Arrow:
     """PyArrow reads and NumPy counts, in memory that does not grow with the round (`stores.sorting`)."""
 
     checks: Literal["all"] = "all"
+    at_once = 4
 
     def __init__(self, rows_at_once: int = ROWS_AT_ONCE, folder: str | None = None) -> None:
         self._rows_at_once = rows_at_once

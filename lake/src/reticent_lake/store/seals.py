@@ -180,8 +180,8 @@ class Seals:
                 document = json.loads(data)
                 counts = counts_of_rows(plan, map(_row, document["counts"]))
                 count = Count(int(document["reports"]), counts, dict(document["left_out"]))
-            while len(self._final) >= _REMEMBERED:
-                self._final.pop(next(iter(self._final), key), None)
+            for old in list(self._final)[: 1 - _REMEMBERED]:  # other threads change it too
+                self._final.pop(old, None)
             self._final[key] = count
         return count
 

@@ -37,6 +37,7 @@ from reticent_collector.results import (
     at_least_once,
     everies,
 )
+from reticent_collector.stores import FEW
 
 MOST_ROWS = 100  # of a table; the file has all of them
 
@@ -243,9 +244,10 @@ def _by_tag(
     ordered = tags_in_order(asked.plan, params.by, tagged)
     if not ordered:
         return shown, {}
-    most = max(ordered, key=lambda tag: tagged[tag].reports)
-    baseline = params.baseline if params.baseline in ordered else most
-    to_baseline = asked.differences(chosen, baseline)
+    named = [tag for tag in ordered if tag != FEW]  # the rare ones together are no group to compare with
+    most = max(named, key=lambda tag: tagged[tag].reports, default="")
+    baseline = params.baseline if params.baseline in named else most
+    to_baseline = asked.differences(chosen, baseline) if baseline else {}
     shown["compared_by"] = {
         "path": asked.path,
         "kept": params.pairs(),
@@ -257,7 +259,7 @@ def _by_tag(
         "when": labels.period(chosen.start, chosen.end, chosen.every),
         "comparison": [_tag_row(tag, tagged[tag], to_baseline.get(tag), unit) for tag in ordered],
         "baseline": baseline,
-        "baselines": [(tag, tag) for tag in ordered],
+        "baselines": [(tag, tag) for tag in named],
         "silent": [tag for tag in everyone if tag not in tagged],
         "other_devices": OTHER_DEVICES,
     }

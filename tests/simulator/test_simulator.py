@@ -37,6 +37,7 @@ FAST = budget(40, steps=25)
 FINDS = budget(60, steps=25, to_fail=True)
 
 
+@pytest.mark.long
 def test_the_laws_hold_whatever_happens() -> None:
     run_state_machine_as_test(System, settings=FAST)
 
@@ -139,6 +140,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_seeded_fault_is_found(fault: Any, monkeypatch: Patch) -> None:
     fault(monkeypatch)

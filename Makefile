@@ -107,7 +107,8 @@ $(READY): pyproject.toml constraints.txt $(HOUSES:%=%/pyproject.toml)
 	@echo "Setting up $(VENV) (once) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP) --constraint constraints.txt --upgrade pip
-	@$(BIN)/python $(PIP) --constraint constraints.txt $(INSTALL)
+	@$(BIN)/python $(PIP) --no-compile --constraint constraints.txt $(INSTALL)
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true  # on all cores; pip would take one
 	@touch $@
 
 $(MINIMAL)/.ready: pyproject.toml constraints-minimal.txt $(HOUSES:%=%/pyproject.toml)

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean, SubsetSelection
 from reticent.plan import Answers, Metric, Plan
 from reticent_collector.counts import HistogramCounts, MeanCounts
 from reticent_collector.estimates import (
@@ -313,6 +313,40 @@ def test_devices_of_an_expected_width_are_rounded_down_as_those_of_an_average() 
         expected = expected_average_half_width(metric, devices, 7)
         seen = average(metric, [MeanCounts(devices, devices // 2)] * 7).half_width
         assert expected == pytest.approx(seen, rel=2e-4)
+
+
+@pytest.mark.parametrize("count", [2, 52])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        HadamardBit(1, Buckets.even(8, 8)),
+        SubsetSelection(1, Buckets.even(8, 8)),
+        DBitFlip(2, Buckets.even(4, 4), 1),
+    ],
+    ids=lambda one: one.title,
+)
+def test_no_share_has_a_wider_average_than_the_worst_that_is_expected(mechanism: Any, count: int) -> None:
+    """For devices that keep their bucket one half is worst, in the end; for coins of the Hadamard bit it is 0."""
+    metric = Metric("h", mechanism)
+    answers = Answers(window=28)
+    worst, *others = (
+        expected_average_half_width(metric, 2_400, 28 * count, answers=answers, at=share)
+        for share in (None, 0.0, 0.1, 0.3, 0.5, 0.7, 1.0)
+    )
+    assert max(others) <= worst * 1.005
+    assert max(others) >= worst * 0.97
+
+
+def test_the_widest_law_of_those_asked_is_that_of_the_largest_variance() -> None:
+    truths = np.linspace(0, 1, 2001)
+    for law in (
+        Asked(30, 40, *coin(1)),
+        Asked(400, 40, *hadamard(3)),
+        Asked(8, 900, 0.1, 0.6),
+        Steady(9, 3, 0.1, 0.6),
+    ):
+        variances = law.variance(truths)
+        assert law.widest == pytest.approx(truths[variances.argmax()], abs=1e-3)
 
 
 # Narrower averages of large fleets

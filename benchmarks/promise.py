@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from reticent.mechanisms import Buckets, Flip, Mechanism, OneBitMean, SubsetSelection
 from reticent.plan import Answers, Group, Metric, Plan
-from reticent.plan.card import privacy_card
 from reticent_collector.estimates import expected_variance
+from reticent_collector.privacy.card import privacy_card
 from reticent_lab.crowd import Crowd, CrowdDraws
 from reticent_lab.fleet import read_values
 from reticent_lab.simulate import true_values
@@ -108,8 +108,8 @@ def main() -> None:
             (old, old_due), (new, new_due) = (
                 variances(plan, values, given.repetitions) for plan in (before, after)
             )
-            losses = [round(float(privacy_card(plan).constant if name == "remembered" else plan.round_loss), 3)
-                      for plan in (before, after)]  # fmt: skip
+            losses = [round(float(card.constant if name == "remembered" else card.round), 3)
+                      for card in map(privacy_card, (before, after))]  # fmt: skip
             print(
                 f"{count:2} metrics, {name:10}  loss {losses[0]:.3f} and {losses[1]:.3f}   variance ratio "
                 f"{fmean(old) / fmean(new):6.2f}, expected {fmean(old_due) / fmean(new_due):6.2f}"

@@ -20,9 +20,9 @@ from reticent.device import Policy
 from reticent.errors import ParameterError
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Answers, Metric, Plan
-from reticent.plan.card import privacy_card
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.estimates import expected_average_half_width
+from reticent_collector.privacy.card import privacy_card
 from reticent_lab.design import (
     WINDOWS,
     Figure,
@@ -133,7 +133,7 @@ def tried(
     loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[
         question.promise
     ] or 0.0
-    refused = Policy().problems(plan, plan.round_loss, 0.0 if window else card.lifetime)
+    refused = Policy().problems(plan)
     reports = question.devices // question.segments
     part = expected_average_half_width(
         plan.metrics[0], reports, question.per // days, question.confidence, plan.answers
@@ -169,7 +169,7 @@ def check(best: Proposal) -> None:
     loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[question.promise]
     assert loss is not None
     assert loss <= question.limit
-    assert not Policy().problems(plan, plan.round_loss, 0.0 if plan.answers.sampled else card.lifetime)
+    assert not Policy().problems(plan)
     answering = max(1, question.devices // question.segments * plan.asked // len(plan.metrics))
     for part, metric in zip(best.parts, plan.metrics, strict=True):
         rounds = question.per // shape.round_days
@@ -239,8 +239,7 @@ def other_of(near: Proposal, asked: int, parts: list[Any]) -> tuple[float, float
     loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[
         question.promise
     ] or 0.0
-    lifetime = 0.0 if plan.answers.sampled else card.lifetime
-    if loss > question.limit or Policy().problems(plan, plan.round_loss, lifetime):
+    if loss > question.limit or Policy().problems(plan):
         return None
     answering = max(1, question.devices // question.segments * asked // len(parts))
     factors, met = [], True

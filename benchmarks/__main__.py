@@ -40,12 +40,13 @@ class Kept(StringIO):
 
 
 if __name__ == "__main__":
-    options = [argument for argument in sys.argv[2:] if sys.argv[2].startswith("-")]
-    wanted = sys.argv[1 : len(sys.argv) - len(options)] or [name for name in NAMES if name not in LONG]
-    unknown = set(wanted) - set(NAMES)
-    if unknown:
-        sys.exit(f"There is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}.")
-    save, options = "--save" in options, [option for option in options if option != "--save"]
+    given = [argument for argument in sys.argv[1:] if argument != "--save"]
+    save = "--save" in sys.argv
+    count = next((place for place, argument in enumerate(given) if argument not in NAMES), len(given))
+    wanted, options = given[:count], given[count:]  # what follows the names is for the benchmark itself
+    if options and not wanted:
+        sys.exit(f"There is no benchmark {options[0]}; there are {', '.join(NAMES)}.")
+    wanted = wanted or [name for name in NAMES if name not in LONG]
     for name in wanted:
         kept, load = Kept(), os.getloadavg()[0]
         print(f"\n== {name}\n")

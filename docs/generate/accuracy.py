@@ -8,9 +8,10 @@ The accuracy page: how many devices a figure per week needs, at one promise for 
 # ruff: noqa: E501
 from __future__ import annotations
 
+from bisect import bisect_left
 from fractions import Fraction
 from functools import cache
-from math import ceil, floor, log10
+from math import floor, log10
 
 from writing import ROOT, main
 
@@ -23,6 +24,7 @@ PICTURE = ROOT / "docs" / "images" / "accuracy.svg"
 
 COUNTS = [1, 2, 5, 10, 20]  # metrics of a plan
 WIDTHS = [0.05, 0.02, 0.01]  # half-widths, as parts of the range
+MANY = 10**7
 LOSS = 1
 WEEK = 28  # rounds of 6 hours
 FLIP = Flip("1/5")
@@ -38,55 +40,45 @@ WAYS = {
 """The ways to answer, and their colours."""
 
 
-def least(enough: float, half_width: float) -> float:
-    """The devices for a half-width, from those that have another one: it falls with their square root."""
-    return enough * half_width**2
-
-
 @cache
-def remembered(epsilon: Fraction) -> float:
-    """Devices for a half-width of the whole range in an average over a week; from that of ten million."""
-    metric = Metric("part", OneBitMean(epsilon, 1), FLIP)
-    return least(1e7, expected_average_half_width(metric, 10**7, WEEK))
-
-
-@cache
-def sampled(epsilon: Fraction) -> float:
-    """The same for a window of a week."""
-    metric = Metric("part", OneBitMean(epsilon, 1))
-    return least(1e7, expected_average_half_width(metric, 10**7, WEEK, answers=Answers(window=WEEK)))
-
-
-@cache
-def split(count: int) -> float:
-    """The same for one of so many labels of a split."""
-    labels = tuple(f"label {number}" for number in range(max(count, 2)))
-    mechanism = SubsetSelection(LOSS, Buckets(range(len(labels) + 1), absent=True))
-    metric = Metric("part", mechanism, parts=labels, max_total=1)
-    return least(1e7, expected_half_width(metric, 10**7, at=SHARE))
-
-
-def devices(way: str, count: int, half_width: float) -> float:
-    """How many devices a way to answer needs for a half-width of each of so many metrics."""
+def half_width(way: str, count: int, devices: int) -> float:
+    """Of each of so many metrics, for a way to answer and so many devices."""
     if way == "split":
-        needed = split(count)
-    else:
-        law = remembered if way.startswith("remembered") else sampled
-        divided = way.endswith("1")
-        needed = law(Fraction(LOSS) if divided else Fraction(LOSS, count)) * (count if divided else 1)
-    return needed / half_width**2
+        labels = tuple(f"label {number}" for number in range(max(count, 2)))
+        mechanism = SubsetSelection(LOSS, Buckets(range(len(labels) + 1), absent=True))
+        metric = Metric("part", mechanism, parts=labels, max_total=1)
+        return expected_half_width(metric, devices, at=SHARE)
+    asked, epsilon = (
+        (devices // count, Fraction(LOSS)) if way.endswith("1") else (devices, Fraction(LOSS, count))
+    )
+    if way.startswith("remembered"):
+        return expected_average_half_width(Metric("part", OneBitMean(epsilon, 1), FLIP), asked, WEEK)
+    metric = Metric("part", OneBitMean(epsilon, 1))
+    return expected_average_half_width(metric, asked, WEEK, answers=Answers(window=WEEK))
 
 
-def shown(number: float) -> str:
+@cache
+def needed(way: str, count: int, wanted: float) -> int:
     """
-    A number in two digits, rounded up.
+    The devices that a way to answer needs for a half-width of each of so many metrics: a number of two digits.
 
-    >>> shown(1234), shown(98_100), shown(4_510_000)
-    ('1,300', '99,000', '4.6 million')
+    That of many devices is a lower bound: intervals of few are wider than their number alone would make them.
     """
-    unit = 10 ** (floor(log10(number)) - 1)
-    rounded = ceil(number / unit) * unit
-    return f"{rounded / 1e6:.2g} million" if rounded >= 1e6 else f"{rounded:,.0f}"
+    fewest = MANY * (half_width(way, count, MANY) / wanted) ** 2
+    unit = 10 ** (floor(log10(fewest)) - 1)
+    numbers = [number * unit for number in range(floor(fewest / unit), 100)]
+    numbers += [number * unit * 10 for number in range(10, 100)]
+    return numbers[bisect_left(numbers, True, key=lambda number: half_width(way, count, number) <= wanted)]
+
+
+def shown(number: int) -> str:
+    """
+    A number of two digits.
+
+    >>> shown(1200), shown(98_000), shown(4_500_000)
+    ('1,200', '98,000', '4.5 million')
+    """
+    return f"{number / 1e6:.2g} million" if number >= 1e6 else f"{number:,}"
 
 
 def table() -> str:
@@ -102,21 +94,20 @@ def table() -> str:
     ]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for count in (1, 5, 10, 20):
-        for half_width in WIDTHS:
+        for wanted in WIDTHS:
             cells = [
-                "" if way == "split" and count == 1 else shown(devices(way, count, half_width))
-                for way in WAYS
+                "" if way == "split" and count == 1 else shown(needed(way, count, wanted)) for way in WAYS
             ]
-            lines.append(f"| {count} | ± {half_width:.0%} | {' | '.join(cells)} |")
+            lines.append(f"| {count} | ± {wanted:.0%} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def page() -> str:
     """The text of the page."""
     gains = [
-        devices("remembered, all", count, 0.02) / devices("remembered, 1", count, 0.02) for count in (5, 20)
+        needed("remembered, all", count, 0.02) / needed("remembered, 1", count, 0.02) for count in (5, 20)
     ]
-    of_split = devices("sampled, 1", 20, 0.02) / devices("split", 20, 0.02)
+    of_split = needed("sampled, 1", 20, 0.02) / needed("split", 20, 0.02)
     return f"""# How many devices do I need?
 
     python docs/generate/accuracy.py
@@ -133,9 +124,9 @@ are parts of a metric's range, at the worst value; rounds last 6 hours; remember
   [one metric](../reference/plan.md#some-of-the-metrics), with epsilon 1: `metrics = 1` in `[answers]`. That needs
   {gains[0]:.2g} times fewer devices for 5 remembered metrics and {gains[1]:.2g} times fewer for 20, although each is about a part of them.
 - **Split**: the metrics are amounts with a joint limit, such as seconds per application, in [one answer](../reference/plan.md#what-can-be-asked).
-  Sampled weekly; for a label with 5 % of the range, and intervals of all labels that hold at once. For 20 labels it needs
+  Sampled weekly; for a label with 5 % of the range, with intervals that hold at once. For 20 labels it needs
   {of_split:.2g} times fewer devices than 20 metrics of which each device answers one.
-- Twice the half-width needs a quarter of the devices. A segment needs as many devices of its own.
+- Twice the half-width needs about a quarter of the devices. A segment needs as many devices of its own.
 - Remembered answers do not average out over the year; sampled ones do, and each week loses 1 again. A figure of one *round* is
   far less precise where answers are sampled.
 
@@ -181,7 +172,7 @@ def picture() -> str:
     parts.append(f'<text x="{LEFT}" y="{HEIGHT - 8}">metrics, or labels of a split</text>')
     for way, colour in WAYS.items():
         counts = COUNTS[1:] if way == "split" else COUNTS
-        points = [place(count, devices(way, count, 0.02)) for count in counts]
+        points = [place(count, needed(way, count, 0.02)) for count in counts]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         dashed = ' stroke-dasharray="6 4"' if way.endswith("all") else ""
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2.4"{dashed}/>')

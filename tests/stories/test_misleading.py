@@ -182,6 +182,7 @@ def test_a_slow_rise_is_found_where_no_weekly_change_is_clear(made: Made) -> Non
     rows = {row["metric"]: row for row in csv.DictReader(io.StringIO(table))}
     assert (rows["feature"]["direction"], rows["minutes"]["direction"]) == ("rises", "")
     assert rows["feature"]["whole_lower"] == str(feature["lower"])
+    assert exported(path, "--table", "trends", "--last", "37") == [*rows.values()]
     text = printed(path, "estimate", "--last", "37")
     assert "feature rises since" in text
     assert "memory rises since" in text
@@ -258,6 +259,7 @@ def test_versions_of_a_program_are_compared_in_the_rounds_of_both(made: Made) ->
     assert [(row["metric"], row["start_time"], float(row["lower"])) for row in rows] == [
         (row["metric"], row["start_time"], row["lower"]) for row in differences
     ]
+    assert exported(path, "--table", "differences", *asked[1:], "--last", "100") == rows
     assert (refused.status, "by" in refused.json["detail"]) == (400, True)
     text = printed(path, *asked)
     assert "clear difference" in text

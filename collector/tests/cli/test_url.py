@@ -115,6 +115,38 @@ def test_the_same_is_exported(
 
 
 @pytest.mark.parametrize(
+    ("kind", "asked", "rows"),
+    [
+        ("rounds", (), 3),
+        ("rounds", ("--last", 2), 2),
+        ("plans", (), 3),
+        ("differences", ("--every", "round"), 1 + 8 + 16),
+        (
+            "differences",
+            ("--every", "round", "--by", "os", "--baseline", "linux", "--metric", "minutes"),
+            2 * 3,
+        ),
+        ("trends", ("--every", "round"), 0),  # no round a week before
+    ],
+)
+def test_other_tables_are_exported(
+    run: Run, store: Any, remote: Any, tmp_path: Path, kind: str, asked: tuple[Any, ...], rows: int
+) -> None:
+    texts = []
+    for name, source in (("store", store), ("remote", remote)):
+        file = tmp_path / f"{name}.csv"
+        result = run("export", file, "--table", kind, "--plan", "app-usage", *asked, *source, "--json")
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["rows"] == rows
+        texts.append(file.read_text())
+        printed = run("export", "-", "--table", kind, "--plan", "app-usage", *asked, *source)
+        assert printed.stdout == texts[-1]
+    assert texts[0] == texts[1]
+    refused = run("export", tmp_path / "x.parquet", "--table", kind, "--plan", "app-usage", *store)
+    assert refused.exit_code == 2
+
+
+@pytest.mark.parametrize(
     "asked",
     [
         ("estimate",),

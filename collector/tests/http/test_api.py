@@ -202,6 +202,42 @@ def test_plans(sent: tuple[Any, list[Report]], plan: Plan, tools: Any) -> None:
         assert other.status == 200
 
 
+def lines_of(answer: Any) -> list[dict[str, str]]:
+    assert answer.headers["content-type"].startswith("text/csv")
+    return [*csv.DictReader(io.StringIO(answer.body.decode()))]
+
+
+def test_rounds_as_csv_are_those_of_json(sent: tuple[Any, list[Report]]) -> None:
+    service, _ = sent
+    for query in ("", "?plan=app-usage", "?plan=app-usage&last=1"):
+        rounds = service.get(f"/v1/rounds{query}").json["rounds"]
+        lines = lines_of(service.get(f"/v1/rounds{query}", Accept="text/csv"))
+        assert len(lines) == len(rounds) == (1 if "last" in query else 2)
+        for line, info in zip(lines, rounds, strict=True):
+            for name in ("plan", "version", "round", "state", "reports"):
+                assert line[name] == str(info[name])
+            for name in ("start", "end", "closes"):
+                assert seconds_of(line[f"{name}_time"]) == info[name]
+            assert line["reason"] == info.get("reason", "")
+    assert service.get("/v1/rounds?plan=app-usage&format=xml").status == 400
+
+
+def test_plans_as_csv_have_a_row_per_metric(sent: tuple[Any, list[Report]], plan: Plan) -> None:
+    service, _ = sent
+    lines = lines_of(service.get("/v1/plans?format=csv"))
+    assert lines == lines_of(service.get("/v1/plans?plan=app-usage", Accept="text/csv"))
+    (described,) = service.get("/v1/plans?plan=app-usage").json["plans"]
+    for line, metric in zip(lines, described["metrics"], strict=True):
+        assert [line[name] for name in ("kind", "unit", "description")] == [
+            metric[name] for name in ("kind", "unit", "description")
+        ]
+        assert (line["metric"], line["plan"], line["ended"]) == (metric["name"], "app-usage", "0")
+        assert json.loads(line["segments"]) == described["segments"]
+        for name in ("version", "round_seconds", "grace_seconds", "min_reports"):
+            assert line[name] == str(described[name])
+    assert service.get("/v1/plans?plan=nobody").status == 404
+
+
 def test_head_has_the_headers_and_no_body(sent: tuple[Any, list[Report]]) -> None:
     service, _ = sent
     for path in ("/v1/plans", "/healthz", "/v1/estimates?plan=app-usage&every=round", "/nowhere"):

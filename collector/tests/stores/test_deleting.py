@@ -13,7 +13,7 @@ from tests.shared.collectors import make_reports
 
 from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
-from reticent_collector.results import Results, Selection, problems, write_results
+from reticent_collector.results import Results, Selection, plan_rows, problems, write_results
 from reticent_collector.stores import CountsByTags, DeletedMetric, Layout, RoundKey, Store, copy_store
 from reticent_collector.stores.sql import SqlBackend
 from reticent_collector.stores.transactions import Transaction
@@ -136,9 +136,15 @@ def test_readers_see_no_trace_of_it(history: Store, table: bool) -> None:
     before = others()
     assert figures(metric="secrets")
     assert [metric.name for metric in results.ended("app")] == ["secrets"]
+    assert {row["metric"]: row["ended"] for row in plan_rows(results, "app")} == {
+        "minutes": 0,
+        "files": 0,
+        "secrets": 1,
+    }
     history.delete_metric("app", "secrets")
     assert figures() + figures(by="os") == before == others()
     assert results.ended("app") == []
+    assert [row["metric"] for row in plan_rows(results, "app")] == ["minutes", "files"]
     for ask in (lambda: figures(metric="secrets"), lambda: results.metric("app", "secrets")):
         with pytest.raises(ParameterError, match="expected one of minutes, files, got secrets"):
             ask()

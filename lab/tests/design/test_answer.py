@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from math import exp, inf, log
 from pathlib import Path
 from random import Random
@@ -23,6 +24,7 @@ from reticent.plan import Answers, Metric, Plan
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.estimates import expected_average_half_width
 from reticent_collector.privacy.card import privacy_card
+from reticent_lab.crowd import Crowd
 from reticent_lab.design import (
     WINDOWS,
     Figure,
@@ -34,7 +36,8 @@ from reticent_lab.design import (
     reasons,
     suggest,
 )
-from reticent_lab.design.search import is_allowed, metric_of
+from reticent_lab.design.search import PlanShape, is_allowed, metrics_of, plan_of
+from reticent_lab.simulate import simulate
 
 MOST = 2.0  # ε of a metric, by the default policy
 
@@ -63,6 +66,8 @@ def figure_of(random: Random, number: int, kinds: list[str], is_open: bool) -> F
     if kind == "flag":
         return Figure(name, "flag", half_width=goal)
     labels = tuple(f"label {place}" for place in range(random.randrange(2, 12)))
+    if kind == "split":
+        return Figure(name, "split", labels=labels, max_value=Fraction(60), half_width=goal and 60 * goal)
     return Figure(name, "choice", labels=labels, half_width=goal)
 
 
@@ -87,14 +92,14 @@ def single(question: Question) -> tuple[float, float]:
     """
     (figure,) = question.figures
     least, narrowest = inf, inf
-    for days in question.rounds:
+    for days, asked_as in product(question.rounds, ways_to_ask(figure)):
         tops = [figure.max_value * days] if figure.max_value else []
         if figure.spread is not None:
             tops = figure.spread.ranges(days, "")
         cuts = [figure.spread.cut(days, top) if figure.spread is not None else 0.0 for top in tops]
         windows = [w for w in WINDOWS if w % days == 0 and (w % question.per == 0 or question.per % w == 0)]
         for window in windows if question.promise != "constant" else [0]:
-            one = partial(tried, question, days, window, list(map(float, tops)), cuts)
+            one = partial(tried, question, days, window, list(map(float, tops)), cuts, asked_as)
             most = halved(lambda epsilon, one=one: one(epsilon)[0] < inf)
             if most is None:
                 continue
@@ -119,24 +124,52 @@ def halved(holds: Callable[[float], bool]) -> float | None:
     return exp(low)
 
 
+def ways_to_ask(figure: Figure) -> list[tuple[int, str]]:
+    """How many means, or none and how a split is answered."""
+    if figure.kind == "mean":
+        return [(1, "")]
+    bits = [1 << power for power in range(5) if 1 << power <= len(figure.labels)] + [len(figure.labels) + 1]
+    answers = ['"subset"', '"hadamard-bit"', *(f'"d-bit-flip"\nbits = {count}' for count in bits)]
+    return [(len(figure.labels), ""), *((0, f"mechanism = {answer}\n") for answer in answers)]
+
+
 def tried(
-    question: Question, days: int, window: int, tops: list[float], cuts: list[float], epsilon: float
+    question: Question,
+    days: int,
+    window: int,
+    tops: list[float],
+    cuts: list[float],
+    asked_as: tuple[int, str],
+    epsilon: float,
 ) -> tuple[float, float]:
     """The loss of a plan (infinite if it is not allowed), and its half-width with the best range."""
-    plan = Plan.from_toml(
+    (figure,) = question.figures
+    means, mechanism = asked_as
+    if mechanism.startswith('mechanism = "subset"') and not window:
+        return inf, inf
+    text = (
         f'[plan]\nname = "p"\nversion = 1\nround = "{days}d"\n'
         + (f'[answers]\nkind = "sampled"\nwindow = "{window}d"\n' if window else "")
-        + f'[metrics.m]\nkind = "mean"\nmax_value = 1\nepsilon = {epsilon:.6g}\n'
-        + ("" if window else "flip = 0.2\n")
+        + (
+            ""
+            if means < 2
+            else f"[groups.g]\nmetrics = {[f'm{place}' for place in range(means)]}\nmax_total = 1\n"
+        )
     )
+    flip = "" if window else "flip = 0.2\n"
+    for place in range(means or 1):
+        text += f"[metrics.m{place}]\nmax_value = 1\nepsilon = {epsilon:.6g}\n{flip}{mechanism}"
+        text += 'kind = "mean"\n' if means else f'kind = "split"\nlabels = {list(figure.labels)}\n'
+    plan = Plan.from_toml(text)
     card = privacy_card(plan)
     loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[
         question.promise
     ] or 0.0
     refused = Policy().problems(plan)
     reports = question.devices // question.segments
+    confidence = 1 - (1 - question.confidence) / max(1, means)
     part = expected_average_half_width(
-        plan.metrics[0], reports, question.per // days, question.confidence, plan.answers
+        plan.metrics[0], reports, question.per // days, confidence, plan.answers
     )
     width = min((top * part + cut) / days for top, cut in zip(tops, cuts, strict=True))
     return (inf if refused or loss > question.limit else loss), width
@@ -144,7 +177,7 @@ def tried(
 
 def check_single(seed: int, pers: tuple[int, ...], is_quick: bool) -> None:
     random = Random(seed)
-    question = question_of(random, 1, ["mean"], pers)
+    question = question_of(random, 1, ["mean", "mean", "split"], pers)
     if is_quick:
         question = replace(question, round_days=random.choice(question.rounds))
     least, narrowest = single(question)
@@ -171,10 +204,13 @@ def check(best: Proposal) -> None:
     assert loss <= question.limit
     assert not Policy().problems(plan)
     answering = max(1, question.devices // question.segments * plan.asked // len(plan.metrics))
-    for part, metric in zip(best.parts, plan.metrics, strict=True):
+    assert [metric.name for part in best.parts for metric in part.metrics] == [*plan.by_name]
+    for part in best.parts:
+        metric = plan.by_name[part.metric.name]
         rounds = question.per // shape.round_days
-        half_width = expected_average_half_width(metric, answering, rounds, question.confidence, plan.answers)
-        days = shape.round_days if metric.kind == "mean" else 1
+        confidence = 1 - (1 - question.confidence) / len(part.metrics)
+        half_width = expected_average_half_width(metric, answering, rounds, confidence, plan.answers)
+        days = shape.round_days if metric.kind in ("mean", "split") else 1
         assert part.half_width >= half_width / days * (1 - 1e-12)
         assert part.half_width == pytest.approx(half_width / days + part.clipping)
 
@@ -193,7 +229,7 @@ def test_no_better_plan_of_one_metric_is_missed_in_longer_periods(seed: int) -> 
 def check_several(seed: int, tries: int, pers: tuple[int, ...]) -> None:
     """No plan by chance within the limits is better, nor one near the best."""
     random = Random(seed)
-    question = question_of(random, random.randrange(2, 4), ["mean", "flag", "choice"], pers)
+    question = question_of(random, random.randrange(2, 4), ["mean", "flag", "choice", "split"], pers)
     found = proposals(question)
     if not found:
         return
@@ -207,17 +243,15 @@ def check_several(seed: int, tries: int, pers: tuple[int, ...]) -> None:
             scale = random.choice([1, random.uniform(0.7, 1.5)])
             epsilon = Fraction(f"{min(MOST, max(0.001, float(part.epsilon) * scale)):.3g}")
             settings = dict(part.metric.mechanism.settings)
-            if settings and random.random() < 0.3:
+            if settings and len(part.metrics) == 1 and random.random() < 0.3:
                 settings = {"mechanism": "hadamard-bit"}
             days = near.shape.round_days
             top = Fraction(part.metric.max_value)
             if part.figure.spread is not None and random.random() < 0.5:
                 top = random.choice(part.figure.spread.ranges(days, ""))
-            sampled = near.shape.window_days > 0
-            parts.append(
-                (part.figure, metric_of(part.figure, days, "tried", sampled, settings, epsilon, top), top)
-            )
-        other = other_of(near, asked, parts)
+            shape = replace(near.shape, asked=len(near.parts) if near.shape.apart else asked)
+            parts.append((part.figure, metrics_of(part.figure, shape, "tried", settings, epsilon, top), top))
+        other = other_of(near, shape, parts)
         if other is None:
             continue
         loss, factor, met = other
@@ -228,27 +262,25 @@ def check_several(seed: int, tries: int, pers: tuple[int, ...]) -> None:
             assert factor >= 0.99 * best.factor
 
 
-def other_of(near: Proposal, asked: int, parts: list[Any]) -> tuple[float, float, bool] | None:
+def other_of(near: Proposal, shape: PlanShape, parts: list[Any]) -> tuple[float, float, bool] | None:
     """Loss, width and success of a plan by chance; None if it is not allowed."""
     question, days = near.question, near.shape.round_days
-    plan = near.plan.__class__(
-        "tried", 1, days * 86_400, 7 * 86_400, tuple(metric for _, metric, _ in parts),
-        answers=near.plan.answers.__class__(near.plan.answers.window, asked if asked < len(parts) else None),
-    )  # fmt: skip
+    plan = plan_of(question, shape, [(figure, metrics) for figure, metrics, _ in parts])
     card = privacy_card(plan)
     loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[
         question.promise
     ] or 0.0
     if loss > question.limit or Policy().problems(plan):
         return None
-    answering = max(1, question.devices // question.segments * asked // len(parts))
+    answering = max(1, question.devices // question.segments * shape.asked // len(parts))
     factors, met = [], True
-    for figure, metric, top in parts:
+    for figure, metrics, top in parts:
+        confidence = 1 - (1 - question.confidence) / len(metrics)
         width = expected_average_half_width(
-            metric, answering, question.per // days, question.confidence, plan.answers
+            metrics[0], answering, question.per // days, confidence, plan.answers
         )
         size = 1.0
-        if figure.kind == "mean":
+        if figure.is_amount:
             cut = figure.spread.cut(days, top) if figure.spread is not None else 0.0
             width = (width + cut) / days
             size = figure.spread.mean(days) / days if figure.spread is not None else float(figure.max_value)
@@ -361,6 +393,8 @@ def test_a_sealed_histogram_gives_a_range() -> None:
         ("--metric a,flag --segments 0", "segments"),
         ("--metric a,flag --year 0.0001", "epsilon of 0.001"),
         ("--metric a,mean,pilot=nothing.csv", "bucket_low"),
+        ("--metric a,split,range=9", "labels"),
+        ("--metric a,split,labels=x|y", "add up to"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: str, says: str) -> None:
@@ -430,6 +464,47 @@ def test_a_goal_that_is_out_of_reach_ends_with_what_to_give_up() -> None:
     (devices,) = (int(way.split()[0].replace(",", "")) for way in ways if "devices" in way)
     assert run(*arguments[:2], "--devices", str(devices), "--year", "12").exit_code == 0
     assert run(*arguments[:2], "--devices", str(devices * 9 // 10), "--year", "12").exit_code == 3
+
+
+def split_of(labels: int, promise: str, limit: int, goal: Fraction | None = None) -> Question:
+    names = tuple(f"app {number}" for number in range(labels))
+    figure = Figure("apps", "split", "minute", goal, Fraction(1440), labels=names)
+    return Question((figure,), 100_000, promise, Fraction(limit), name="tried")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("labels", "promise", "limit", "apart"), [(12, "window", 1, False), (2, "constant", 2, True)]
+)
+def test_a_split_is_one_answer_or_a_mean_for_each_label(
+    labels: int, promise: str, limit: int, apart: bool
+) -> None:
+    """Whichever is narrower at the same promise; the other is an alternative, and both plans are whole."""
+    answer = suggest(split_of(labels, promise, limit))
+    plan = Plan.from_toml(plan_text(answer))
+    assert [metric.kind for metric in plan.metrics] == (["mean"] * labels if apart else ["split"])
+    assert [group.max_total for group in plan.groups] == (
+        [1440 * plan.round_seconds // 86_400] if apart else []
+    )
+    ways = {one.what.split()[2]: one.proposal for one in answer.others if one.what.startswith("apps as")}
+    (other,) = ways.values()
+    assert other.shape.apart != apart
+    assert other.factor > answer.best.factor
+    for proposal in (answer.best, other):
+        assert is_allowed(proposal.question, proposal.plan)
+
+
+def test_half_widths_of_a_split_are_never_narrower_than_simulated() -> None:
+    """Devices with half of their time in one label: the worst there is."""
+    answer = suggest(split_of(3, "window", 1))
+    plan = Plan.from_toml(plan_text(answer))
+    part, days = answer.best.parts[0], answer.best.shape.round_days
+    time = np.zeros((plan.answers.window, 500), dtype=np.int64)
+    values = {name: time + (place == 0) * 720 * days for place, name in enumerate(plan.recorded)}
+    crowd = Crowd.of(values, 100_000)
+    (windows,) = simulate(plan, crowd, repetitions=4, seed=3).windows.values()
+    assert windows.truth[0, 0] == 720 * days
+    assert float(windows.half_width.max()) / days == pytest.approx(part.half_width, rel=0.02)
+    assert part.half_width >= float(windows.half_width.mean(axis=0).max()) / days * 0.999
 
 
 def test_a_plan_is_as_good_in_each_segment() -> None:

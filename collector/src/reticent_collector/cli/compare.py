@@ -17,11 +17,7 @@ from reticent_collector.counts import ABOUT
 @click.command(cls=VerbCommand, short_help="Compare periods, or the devices of two tags.")
 @options.selection_options(default=10, show_default=True)
 @options.against_option
-@click.option(
-    "--baseline",
-    metavar="TAG",
-    help="Subtract the devices with this tag of --by from those with each other tag.",
-)
+@options.baseline_option
 @as_json
 def compare(store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any) -> None:
     """

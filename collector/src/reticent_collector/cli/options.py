@@ -240,6 +240,11 @@ against_option = click.option(
     metavar="WHEN",
     help="The period that is subtracted: before, week, 4-weeks, year, or that of a date such as 2026-08-17.",
 )
+baseline_option = click.option(
+    "--baseline",
+    metavar="TAG",
+    help="Subtract the devices with this tag of --by from those with each other tag.",
+)
 
 
 @contextmanager

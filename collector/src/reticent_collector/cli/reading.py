@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from reticent_collector.cli import options
 from reticent_collector.cli.output import VerbCommand, as_json, date_and_time, show, table
-from reticent_collector.cli.sources import Local, checked, opened_source
+from reticent_collector.cli.sources import TABLES, Local, checked, opened_source
 from reticent_collector.columns import seconds_of
 from reticent_collector.counts import ABOUT
 from reticent_collector.figures import Unit
@@ -229,39 +229,61 @@ def _about(row: dict[str, Any]) -> tuple[Any, ...]:
 
 @click.command(cls=VerbCommand, short_help="Write estimates as a table.")
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--table", "kind", type=click.Choice(["estimates", *TABLES]), default="estimates", show_default=True,
+              help="What is written. Rounds take --plan and --last; plans (a row per metric) take --plan.")  # fmt: skip
 @options.selection_options()
+@options.against_option
+@options.baseline_option
 @as_json
 def export(
-    path: Path, store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any
+    path: Path,
+    kind: str,
+    store: str | None,
+    url: str | None,
+    key: str | None,
+    as_json: bool,
+    **selection: Any,
 ) -> None:
     """
     Write estimates to FILE as a table: .csv or .parquet. A histogram is a row per bucket. - is CSV on standard
-    output.
+    output. --table writes what compares them, or the rounds or metrics of a plan, as CSV.
 
     \b
     Example:
       reticent export estimates.csv --store sqlite:///reticent.db --plan app-usage --every week
+      reticent export rounds.csv --table rounds --store sqlite:///reticent.db
     """
     to_output = str(path) == "-"
-    if not to_output and path.suffix not in (".csv", ".parquet"):
-        raise click.BadParameter("expected a name that ends in .csv or .parquet, or -.", param_hint="FILE")
+    forms = (".csv", ".parquet") if kind == "estimates" else (".csv",)
+    if not to_output and path.suffix not in forms:
+        raise click.BadParameter(
+            f"expected a name that ends in {' or '.join(forms)}, or -.", param_hint="FILE"
+        )
     if to_output and as_json:
         raise click.UsageError("- is CSV on standard output: reticent estimate --json answers in JSON.")
     with opened_source(store, url, key) as source:
         asked = checked(source, **selection)
-        if to_output:
-            click.echo(source.csv(asked), nl=False)
-            return
-        if path.suffix == ".csv":
-            text = source.csv(asked)
-            path.write_text(text)
-            table_rows = [(row["bucket"], row["reports"]) for row in csv.DictReader(io.StringIO(text))]
-        else:
+        if path.suffix == ".parquet":
             arrow = source.arrow(asked)
             from pyarrow import parquet
 
             parquet.write_table(arrow, path)
             table_rows = [tuple(row.values()) for row in arrow.select(["bucket", "reports"]).to_pylist()]
+        else:
+            text = source.csv(asked) if kind == "estimates" else source.listing(TABLES[kind], asked)
+            if to_output:
+                click.echo(text, nl=False)
+                return
+            path.write_text(text)
+            lines = [*csv.DictReader(io.StringIO(text))]
+            if kind != "estimates":
+                show(
+                    as_json,
+                    {"file": str(path), "rows": len(lines)},
+                    f"{len(lines):,} rows written to {path}.",
+                )
+                return
+            table_rows = [(row["bucket"], row["reports"]) for row in lines]
     # A histogram has a row per bucket, of which the first is counted; what is withheld has no reports.
     written = sum(
         bucket in (None, "", 0, "0") and reports not in (None, "") for bucket, reports in table_rows

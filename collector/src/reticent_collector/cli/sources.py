@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
     from reticent.plan import Plan
     from reticent_collector.http import Client
-    from reticent_collector.results import Selection
+    from reticent_collector.results import Listing, Selection
     from reticent_collector.stores import Store
 
 MOST_ROUNDS = 10_000
 """As many as a collector shows at once."""
+TABLES: dict[str, Listing] = {name: name for name in ("differences", "trends", "rounds", "plans")}
+"""What can be written as a table besides estimates, by the name of --table."""
 SHOWN = {
     "rounds": {"plan", "round", "start", "end", "state", "reports"},
     "estimates": {"version", "metric", "kind", "unit", "every", "start_time", "end_time", "segment", "state", "rounds",
@@ -113,6 +115,13 @@ class Local:
 
         return csv_text(self._results.estimates(selection).rows)
 
+    def listing(self, name: Listing, selection: Selection) -> str:
+        """Another table as CSV."""
+        from reticent_collector.estimates.table import rows_as_csv
+        from reticent_collector.results import listing
+
+        return rows_as_csv(*listing(self._results, name, selection))
+
     def arrow(self, selection: Selection) -> Any:
         """The table of estimates as an Arrow table."""
         from reticent_collector.estimates import estimates_to_frame
@@ -160,6 +169,15 @@ class Remote:
     def csv(self, selection: Selection) -> str:
         """The table of estimates as CSV."""
         return self._body("estimates", [*self._query(selection), ("format", "csv")]).decode()
+
+    def listing(self, name: Listing, selection: Selection) -> str:
+        """Another table as CSV."""
+        query = [("plan", selection.plan)]
+        if name == "rounds":
+            query.append(("last", str(selection.last or MOST_ROUNDS)))
+        elif name != "plans":
+            query = self._query(selection, [] if name == "trends" else selection.against_query)
+        return self._body(name, [*query, ("format", "csv")]).decode()
 
     def arrow(self, selection: Selection) -> Any:
         """The table of estimates as an Arrow table."""

@@ -29,6 +29,8 @@ from reticent_collector.http.problems import CONTENT_TYPE, ProblemError
 from reticent_collector.http.readers import Readers
 from reticent_collector.results import (
     MOST_ROUNDS,
+    PLAN_ROW,
+    ROUND_ROW,
     Difference,
     Query,
     Results,
@@ -36,7 +38,9 @@ from reticent_collector.results import (
     Trend,
     check_against,
     difference,
+    plan_rows,
     plans_shown,
+    round_rows,
     trend,
 )
 from reticent_collector.stores import Note
@@ -210,7 +214,19 @@ class Api:
         return {**_described(plan), "ended": [metric.name for metric in self._results.ended(plan.name)]}
 
     def _plans(self, request: Request) -> Response:
-        return _json({"plans": [self._described(plan) for plan in self._results.plans().values()]})
+        query = Query(request.query_params.multi_items(), {"plan", "format"})
+        name = self._plan_asked(query)
+        if _format_of(query, request.headers.get("accept", ""), ("json", "csv")) == "csv":
+            return _csv(PLAN_ROW, plan_rows(self._results, name))
+        plans = self._results.plans().values()
+        return _json({"plans": [self._described(plan) for plan in plans if name in (None, plan.name)]})
+
+    def _plan_asked(self, query: Query) -> str | None:
+        """The plan that a request names, if it does."""
+        plan = query.one("plan")
+        if plan is not None and plan not in self._results.plans():
+            raise ProblemError(404, "unknown_plan")
+        return plan
 
     def _plan(self, request: Request) -> Response:
         plan = self._results.plans().get(request.path_params["name"])
@@ -286,22 +302,20 @@ class Api:
         )
 
     def _rounds(self, request: Request) -> Response:
-        query = Query(request.query_params.multi_items(), {"plan", "last"})
-        plan = query.one("plan")
-        last = query.whole("last", MOST_ROUNDS) or USUAL_PERIODS
-        if plan is not None and plan not in self._results.plans():
-            raise ProblemError(404, "unknown_plan")
-        return _json({"rounds": self._results.rounds(plan, last)})
+        query = Query(request.query_params.multi_items(), {"plan", "last", "format"})
+        plan = self._plan_asked(query)
+        rounds = self._results.rounds(plan, query.whole("last", MOST_ROUNDS) or USUAL_PERIODS)
+        if _format_of(query, request.headers.get("accept", ""), ("json", "csv")) == "csv":
+            return _csv(ROUND_ROW, round_rows(rounds))
+        return _json({"rounds": rounds})
 
     def _notes(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), {"plan", "since", "until", "format"})
-        plan = query.one("plan")
-        if plan is not None and plan not in self._results.plans():
-            raise ProblemError(404, "unknown_plan")
+        plan = self._plan_asked(query)
         listed = self._results.notes(plan, query.time("since"), query.time("until"))
         notes = [note_row(note) for note in listed]
         if _format_of(query, request.headers.get("accept", ""), ("json", "csv")) == "csv":
-            return PlainTextResponse(rows_as_csv(NOTE_ROW, notes), media_type="text/csv")
+            return _csv(NOTE_ROW, notes)
         return _json({"notes": notes})
 
     # These do not, or not in all they do
@@ -380,6 +394,10 @@ def _json(answer: object) -> Response:
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
+def _csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Response:
+    return PlainTextResponse(rows_as_csv(columns, rows), media_type="text/csv")
+
+
 def _listed(
     request: Request,
     query: Query,
@@ -391,7 +409,7 @@ def _listed(
     """A list in JSON, or as CSV."""
     if _format_of(query, request.headers.get("accept", ""), ("json", "csv")) == "csv":
         rows = (row for entry in entries for row in rows_of(entry))
-        return PlainTextResponse(rows_as_csv(columns, rows), media_type="text/csv")
+        return _csv(columns, rows)
     return _lists({"about": ABOUT, name: [entry.to_dict() for entry in entries]})
 
 

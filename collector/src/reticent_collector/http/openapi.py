@@ -299,7 +299,12 @@ def openapi_document() -> Schema:
     baseline = _parameter("baseline", "query", _TEXT, "The tag of `by` that is subtracted from the others")
     public = {"security": [], "x-roles": ["public"]}
     gets: dict[str, dict[str, Any]] = {
-        "/v1/plans": _get("listPlans", "The newest version of every plan.", "Plans"),
+        "/v1/plans": {
+            **_get(
+                "listPlans", "The newest version of every plan; as CSV, a row per metric.", "Plans", 400, 404
+            ),
+            "parameters": [plan, listed],
+        },
         "/v1/plans/{name}": {
             **_get("getPlan", "A plan as plan.toml, or described in JSON. Has an ETag.", "Plan", 404),
             "parameters": [_parameter("name", "path", _NAME, required=True)],
@@ -330,7 +335,7 @@ def openapi_document() -> Schema:
         },
         "/v1/rounds": {
             **_get("listRounds", "Rounds, latest first.", "Rounds", 400, 404),
-            "parameters": [plan, last],
+            "parameters": [plan, last, listed],
         },
         "/metrics": _get("getMetrics", "Health and newest estimates, for Prometheus.", "text/plain"),
         "/healthz": {**_get("isAlive", "Whether the process answers.", "Status"), **public},
@@ -395,7 +400,7 @@ def _responses(answer: str, *problems: int, status: int = 200) -> Schema:
     content: dict[str, Any] = {answer: {}}
     if answer in _SCHEMAS:
         content = {"application/json": {"schema": _reference(answer)}}
-    if answer in ("Estimates", "Changes", "Differences", "Trends", "Notes"):
+    if answer in ("Estimates", "Changes", "Differences", "Trends", "Notes", "Plans", "Rounds"):
         content |= {"text/csv": {}}
     if answer == "Estimates":
         content |= {"application/vnd.apache.arrow.stream": {}}

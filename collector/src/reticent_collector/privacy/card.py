@@ -115,21 +115,21 @@ def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
         ordered = sorted((getattr(loss, figure) for loss in of_metric.values()), reverse=True)
         return compose(ordered[: plan.asked])
 
-    round_loss = _loss_of_report(plan, "one")
+    round_loss = loss_of_plan(plan, "one")
     return PrivacyCard(
         metrics=of_metric,
         groups=of_group,
         rounds=length,
         time=time,
         round=round_loss,
-        constant=_loss_of_report(plan, "all"),
+        constant=loss_of_plan(plan, "all"),
         lifetime=largest("lifetime"),
         change_per_round=largest("change_per_round"),
         any_history=round_loss if length == 1 else largest("any_history"),
     )
 
 
-def _loss_of_report(plan: Plan, rounds: OneOrAllRounds) -> float:
+def loss_of_plan(plan: Plan, rounds: OneOrAllRounds) -> float:
     """Of one report between any two values, or of all rounds of a device that never changes."""
     groups = [
         (tuple(plan.by_name[name].question for name in group.metrics), group.max_total)
@@ -153,7 +153,7 @@ def _sampled_card(plan: Plan, rounds: int, time: str) -> PrivacyCard:
     def card(loss: float) -> Losses:
         return Losses(loss, inf, inf, loss, upward(windows * Fraction(loss)))  # `compose`, at once
 
-    window = _loss_of_report(plan, "one")
+    window = loss_of_plan(plan, "one")
     return PrivacyCard(
         metrics={metric.name: card(loss_per_round(metric.mechanism, metric.flip)) for metric in plan.metrics},
         groups={group.name: GroupLosses(_group_losses(plan, group).round, inf) for group in plan.groups},

@@ -251,11 +251,16 @@ def loss_of_asked(
     """
     ordered = _ordered(alone, rounds)
     best = {size: compose(ordered[:size]) for size in range(len(ordered) + 1)}
+    metrics = len(alone) + sum(len(members) for members, _ in groups)
     for members, limit in groups:
-        of_group = [_largest(members, limit, size, rounds) for size in range(len(members) + 1)]
+        least = len(members) - max(
+            0, min(metrics - asked, len(members))
+        )  # so many are asked, whatever the set is
+        sizes = range(least, len(members) + 1)
+        of_group = {size: _largest(members, limit, size, rounds) for size in sizes}
         together: dict[int, float] = {}
         for size, loss in best.items():
-            for more, added in enumerate(of_group):
+            for more, added in of_group.items():
                 total = compose([loss, added])
                 together[size + more] = max(together.get(size + more, 0.0), total)
         best = together

@@ -15,6 +15,7 @@ from reticent_collector.results.against import (
     usual_against,
 )
 from reticent_collector.results.cache import LruCache
+from reticent_collector.results.catalog import PLAN_ROW, ROUND_ROW, Listing, listing, plan_rows, round_rows
 from reticent_collector.results.difference import OTHER_DEVICES, Difference, change_in_words, is_clear
 from reticent_collector.results.periods import (
     EVERY,
@@ -48,10 +49,13 @@ __all__ = [
     "EVERY",
     "MOST_ROUNDS",
     "OTHER_DEVICES",
+    "PLAN_ROW",
+    "ROUND_ROW",
     "TREND_METHOD",
     "Difference",
     "Estimates",
     "Every",
+    "Listing",
     "LruCache",
     "Period",
     "PeriodState",
@@ -71,8 +75,11 @@ __all__ = [
     "daily_every",
     "everies",
     "is_clear",
+    "listing",
+    "plan_rows",
     "plans_shown",
     "problems",
+    "round_rows",
     "span_of",
     "unix_seconds",
     "usual_against",

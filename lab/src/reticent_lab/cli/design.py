@@ -46,9 +46,10 @@ def _period(context: click.Context, parameter: click.Parameter, text: str) -> in
 
 @click.command(cls=VerbCommand, short_help="Find a plan that answers a question.")
 @click.option("--metric", "metrics", multiple=True, required=True, metavar="NAME,KIND[,KEY=VALUE]...",
-              help="A metric: its name, mean, histogram, choice or flag, and unit=U, goal=H (the half-width to reach: "
-                   "per day for a mean, else a share), range=M (of a day), buckets=K, edges=0|E|..., labels=A|B|..., "
-                   "values=FILE or pilot=FILE. Give it once for each metric.")  # fmt: skip
+              help="A metric: its name, mean, split, histogram, choice or flag, and unit=U, goal=H (the half-width to "
+                   "reach: per day for a mean or a split, else a share), range=M (of a day; of a split for all labels "
+                   "together), buckets=K, edges=0|E|..., labels=A|B|..., values=FILE or pilot=FILE. Give it once for "
+                   "each metric.")  # fmt: skip
 @click.option("--devices", type=int, required=True, metavar="N", help="Number of devices that answer.")
 @click.option("--per", callback=_period, default="week", show_default=True, metavar="TIME",
               help="What each figure is for: day, week, month (28 days), or days such as 84d.")  # fmt: skip

@@ -17,7 +17,9 @@ LENGTHS = {"day": 1, "week": 7, "month": 28}
 """Lengths of rounds and periods, days."""
 
 MOST_DEVICES = 10**12
-KINDS = ("mean", "histogram", "choice", "flag")
+KINDS = ("mean", "histogram", "choice", "flag", "split")
+AMOUNTS = ("mean", "split")
+"""Kinds that add up over days: their rounds may have any length, and their half-widths are per day."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,10 @@ class Figure:
     """
     One metric: what is asked, and the half-width that is wanted.
 
-    A mean has a range from 0 to `max_value` of a day, or a `spread` of values that it is chosen from, or both. Its
-    half-width is one of the mean per day, in its unit; those of all others are shares, for all buckets at once.
-    None is as narrow as can be.
+    A mean has a range from 0 to `max_value` of a day, or a `spread` of values that it is chosen from, or both. A
+    split has an amount for each of its `labels`, which add up to at most `max_value` in a day. Half-widths of both
+    are those of means per day, in their unit, and those of all others are shares. A split, a histogram and a choice
+    have one for all labels or buckets at once. None is as narrow as can be.
     """
 
     name: str
@@ -48,7 +51,7 @@ class Figure:
             refuse("kind", " or ".join(KINDS), self.kind)
         if self.half_width is not None and self.half_width <= 0:
             refuse("goal", "a half-width above 0", str(self.half_width))
-        if self.kind != "mean" and self.half_width is not None and self.half_width >= Fraction(1, 2):
+        if not self.is_amount and self.half_width is not None and self.half_width >= Fraction(1, 2):
             refuse("goal", "a share below 1/2, such as 0.01 or 1%", str(self.half_width))
         if self.kind == "mean" and self.max_value is None and self.spread is None:
             refuse("range", "the top of its range, or a file of values", "neither")
@@ -56,8 +59,21 @@ class Figure:
             refuse("buckets", "a number of buckets, or edges", "neither")
         if self.kind == "histogram" and not self.edges and self.max_value is None and self.spread is None:
             refuse("range", "the top of its range, edges, or a file of values", "none of them")
-        if (self.kind == "choice") != bool(self.labels):
-            refuse("labels", "labels of a choice, and of nothing else", ", ".join(self.labels) or "none")
+        if (self.kind in ("choice", "split")) != bool(self.labels):
+            refuse(
+                "labels",
+                "labels of a choice or a split, and of nothing else",
+                ", ".join(self.labels) or "none",
+            )
+        if self.kind == "split" and self.spread is not None:
+            refuse("values", "a range for all labels together: a split takes no file", "a file")
+        if self.kind == "split" and self.max_value is None:
+            refuse("range", "what its amounts add up to at most in a day", "none")
+
+    @property
+    def is_amount(self) -> bool:
+        """Whether it adds up over days."""
+        return self.kind in AMOUNTS
 
 
 @dataclass(frozen=True)
@@ -70,7 +86,7 @@ class Question:
         "year"      any two histories lose at most `limit` in a year; sampled answers
 
     Each of `segments` equal parts of the fleet is to be that precise. `round_days` is the length of a round; chosen
-    if left out, and a day where something else than means is asked, since it is part of their question.
+    if left out, and a day where something else than amounts is asked, since it is part of their question.
     """
 
     figures: tuple[Figure, ...]
@@ -107,7 +123,7 @@ class Question:
     def rounds(self) -> tuple[int, ...]:
         """The lengths of rounds that answer it, in days."""
         lengths = tuple(LENGTHS.values()) if self.round_days is None else (self.round_days,)
-        if self.round_days is None and any(figure.kind != "mean" for figure in self.figures):
+        if self.round_days is None and not all(figure.is_amount for figure in self.figures):
             lengths = (1,)
         spreads = [figure.spread for figure in self.figures if figure.spread is not None]
         return tuple(

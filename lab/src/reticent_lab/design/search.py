@@ -2,10 +2,10 @@
 Every plan that answers a question, and the best of them.
 
 A plan has a length of rounds, a way of answering (with a length of windows), a number of metrics that a report
-answers, and for each metric a range, a mechanism and an epsilon. With all but the epsilons fixed, half-widths fall as
-an epsilon grows, so each metric has a least epsilon that is enough, whatever the others are; a plan's loss is that
-of the dearest metrics of a report. So the least loss of such a plan, or the least factor by which all goals have
-to grow to be within the limit, is found without trying combinations.
+answers, a way to ask for the amounts of a split, and for each metric a range, a mechanism and an epsilon. With all
+but the epsilons fixed, half-widths fall as an epsilon grows, so each metric has a least epsilon that is enough,
+whatever the others are; a plan's loss is that of the dearest metrics of a report. So the least loss of such a plan,
+or the least factor by which all goals have to grow to be within the limit, is found without trying combinations.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from reticent.device import Policy
 from reticent.errors import PlanError
 from reticent.mechanisms import MECHANISMS
-from reticent.plan import Answers, Metric, Plan
+from reticent.plan import Answers, Group, Metric, Plan
 from reticent_collector.estimates import expected_average_half_width, expected_half_width
-from reticent_collector.privacy.card import PrivacyCard, privacy_card
+from reticent_collector.privacy.card import PrivacyCard, loss_of_plan, privacy_card
 from reticent_lab.design.question import DAY, Figure, Question
-from reticent_lab.design.text import metric_text
+from reticent_lab.design.text import means_text, metric_text
 
 WINDOWS = (7, 14, 21, 28, 35, 42, 56, 70, 84, 112, 140, 168, 252, 364)
 """Lengths of windows, days."""
@@ -36,6 +36,8 @@ POLICY = Policy()
 """What a device allows if its host does not say otherwise."""
 _POINTS = 24  # Epsilons at which half-widths are worked out; between them they are interpolated
 _FACTORS = (1e-6, 1e6)
+_TRIES = 5
+_STEPS = 30
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class PlanShape:
     round_days: int
     window_days: int  #: 0: answers are remembered
     asked: int  #: Metrics that a report answers
+    apart: bool = False  #: A split is asked as a mean for each of its labels, with a joint limit
 
     @property
     def answers(self) -> Answers:
@@ -57,10 +60,15 @@ class PlannedMetric:
     """One metric of a plan, and what comes of it; half-widths in the unit of its figure."""
 
     figure: Figure
-    metric: Metric
+    metrics: tuple[Metric, ...]  #: One; of a split that is asked apart, a mean for each label
     half_width: float  #: Of the period that is asked about, clipping included
     clipping: float  #: How much of that is what the range cuts off
     of_round: float  #: In units of a round, without clipping: what `reticent plan check` prints
+
+    @property
+    def metric(self) -> Metric:
+        """The metric; the others are like it."""
+        return self.metrics[0]
 
     @property
     def epsilon(self) -> Fraction:
@@ -118,7 +126,7 @@ def wanted(figure: Figure, round_days: int) -> float:
     """The goal of a figure; where there is none, its size."""
     if figure.half_width is not None:
         return float(figure.half_width)
-    if figure.kind != "mean":
+    if not figure.is_amount:
         return 1.0
     if figure.spread is not None:
         return figure.spread.mean(round_days) / round_days or 1.0
@@ -138,16 +146,23 @@ def shapes(question: Question) -> Iterator[PlanShape]:
         for window_days in windows:
             for asked in range(1, len(question.figures) + 1):
                 yield PlanShape(round_days, window_days, asked)
+            if any(figure.kind == "split" for figure in question.figures):
+                yield PlanShape(round_days, window_days, len(question.figures), apart=True)
+
+
+Asked = tuple[Metric, ...]
+"""What a figure is asked by: a metric, or a mean for each label of a split."""
 
 
 @lru_cache(maxsize=512)
-def _variants(figure: Figure, round_days: int, name: str, sampled: bool) -> tuple[tuple[Metric, ...], ...]:
-    """A metric by each mechanism that there is for it, with a range of 1 where that is open, at growing epsilons."""
+def _variants(figure: Figure, shape: PlanShape, name: str) -> tuple[tuple[Asked, ...], ...]:
+    """A figure by each mechanism that there is for it, with a range of 1 where that is open, at growing epsilons."""
+    sampled = shape.window_days > 0
     top = float(min(POLICY.max_epsilon or 20, 20))
     epsilons = np.geomspace(float(LEAST_EPSILON), top, _POINTS)
     settings: list[dict[str, str | int]] = [{}]
-    if figure.kind in ("histogram", "choice"):
-        buckets = len(figure.labels) + 1 if figure.labels else len(edges_of(figure, round_days)) - 1
+    if figure.kind in ("histogram", "choice", "split") and not is_apart(figure, shape):
+        buckets = len(figure.labels) + 1 if figure.labels else len(edges_of(figure, shape.round_days)) - 1
         powers = [1 << power for power in range(buckets.bit_length()) if 1 << power < buckets]
         names = [mechanism.name for mechanism in MECHANISMS.values() if mechanism.kind == "histogram"]
         settings = [{"mechanism": one} for one in names if one != "d-bit-flip"]
@@ -158,9 +173,7 @@ def _variants(figure: Figure, round_days: int, name: str, sampled: bool) -> tupl
         try:
             found.append(
                 tuple(
-                    metric_of(
-                        figure, round_days, name, sampled, setting, Fraction(f"{epsilon:.6g}"), Fraction(1)
-                    )
+                    metrics_of(figure, shape, name, setting, Fraction(f"{epsilon:.6g}"), Fraction(1))
                     for epsilon in epsilons
                 )
             )
@@ -181,21 +194,41 @@ def edges_of(figure: Figure, round_days: int) -> tuple[Fraction, ...]:
     return tuple(top * place / count for place in range(count + 1))
 
 
-def metric_of(
+def is_apart(figure: Figure, shape: PlanShape) -> bool:
+    """Whether a figure is a split that is asked as a mean for each label."""
+    return shape.apart and figure.kind == "split"
+
+
+def metrics_of(
     figure: Figure,
-    round_days: int,
+    shape: PlanShape,
     plan: str,
-    sampled: bool,
     settings: dict[str, str | int],
     epsilon: Fraction,
     top: Fraction,
-) -> Metric:
-    """One metric, as a plan that says so has it."""
-    edges = edges_of(figure, round_days) if figure.kind == "histogram" else ()
-    text = metric_text(figure, top, edges, settings, epsilon, None if sampled else FLIP)
+) -> Asked:
+    """What a figure is asked by, as a plan that says so has it."""
+    sampled = shape.window_days > 0
+    edges = edges_of(figure, shape.round_days) if figure.kind == "histogram" else ()
+    write = means_text if is_apart(figure, shape) else metric_text
+    text = write(figure, top, edges, settings, epsilon, None if sampled else FLIP)
     window = '[answers]\nkind = "sampled"\nwindow = "7d"\n' if sampled else ""
     head = f'[plan]\nname = "{plan}"\nversion = 1\nround = "1d"\n'
-    return Plan.from_toml(f"{head}{window}{text}").metrics[0]
+    return Plan.from_toml(f"{head}{window}{text}").metrics
+
+
+def plan_of(question: Question, shape: PlanShape, parts: Sequence[tuple[Figure, Asked]]) -> Plan:
+    """The plan of a shape that asks each figure so."""
+    groups = tuple(
+        Group(figure.name, tuple(metric.name for metric in metrics), Fraction(metrics[0].max_value))
+        for figure, metrics in parts
+        if is_apart(figure, shape)
+    )
+    seconds = shape.round_days * DAY
+    asked = shape.asked if shape.asked < len(parts) else None
+    answers = Answers(shape.answers.window, asked)
+    every = tuple(metric for _, metrics in parts for metric in metrics)
+    return Plan(question.name, 1, seconds, max(7 * DAY, 3 * seconds), every, groups, answers=answers)
 
 
 def ranges(figure: Figure, round_days: int) -> list[tuple[Fraction, float]]:
@@ -208,7 +241,7 @@ def ranges(figure: Figure, round_days: int) -> list[tuple[Fraction, float]]:
     return [(top, figure.spread.cut(round_days, top)) for top in tops]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Curve:
     """One metric by one mechanism, as epsilon grows: losses and half-widths, these as a part of its range."""
 
@@ -234,26 +267,48 @@ class _Curve:
 
 @lru_cache(maxsize=4096)
 def _curves(
-    figure: Figure, name: str, shape: PlanShape, per: int, answering: int, confidence: float
+    figure: Figure,
+    name: str,
+    shape: PlanShape,
+    per: int,
+    answering: int,
+    confidence: float,
+    by_life: bool,
 ) -> tuple[_Curve, ...]:
     sampled = shape.window_days > 0
     found = []
-    for metrics in _variants(figure, shape.round_days, name, sampled):
+    for several in _variants(figure, PlanShape(_days_of(figure, shape), 7 * sampled, 1, shape.apart), name):
+        metrics = [asked[0] for asked in several]
+        sure = confidence_of_each(several[0], confidence)
         reports = max(1, answering * per // shape.window_days) if sampled else answering
-        parts = np.array([expected_half_width(one, reports, confidence) for one in metrics])
+        parts = np.array([expected_half_width(one, reports, sure) for one in metrics])
         alone = PlanShape(shape.round_days, shape.window_days, 1)
-        parts *= _averaging(metrics[_POINTS * 3 // 4], alone, per, 1 << answering.bit_length(), confidence)
-        losses = np.array([_loss(one, sampled) for one in metrics])
+        parts *= _averaging(metrics[_POINTS * 3 // 4], alone, per, 1 << answering.bit_length(), sure)
+        losses = np.array([_loss(asked, sampled, by_life) for asked in several])
         epsilons = np.array([float(one.mechanism.epsilon) for one in metrics])
         found.append(_Curve(dict(metrics[0].mechanism.settings), epsilons, losses, parts))
     return tuple(found)
 
 
+def _days_of(figure: Figure, shape: PlanShape) -> int:
+    """The days of a round where a figure's mechanism depends on them, else one."""
+    return shape.round_days if figure.kind == "histogram" else 1
+
+
+def confidence_of_each(asked: Asked, confidence: float) -> float:
+    """Of several means, each so sure that all hold at once."""
+    return 1 - (1 - confidence) / len(asked)
+
+
 @lru_cache(maxsize=4096)
-def _loss(metric: Metric, sampled: bool) -> float:
-    plan = Plan("one", 1, DAY, DAY, (metric,), answers=Answers(7 if sampled else 0))
-    card = privacy_card(plan)
-    return (card.window or 0.0) if sampled else card.constant
+def _loss(asked: Asked, sampled: bool, by_life: bool) -> float:
+    """The loss of the promise; `by_life`, half of what the policy's limit for life is about, where that is more."""
+    groups = (Group("one", tuple(metric.name for metric in asked), asked[0].max_value),)
+    plan = Plan(
+        "one", 1, DAY, DAY, asked, groups if len(asked) > 1 else (), answers=Answers(7 if sampled else 0)
+    )
+    promised = loss_of_plan(plan, "one" if sampled else "all")
+    return max(promised, privacy_card(plan).lifetime / 2) if by_life else promised
 
 
 @lru_cache(maxsize=1024)
@@ -283,31 +338,42 @@ class _Draft:
 
     question: Question
     shape: PlanShape
+    by_life: bool = False  #: The policy's limit for the life of a device decides, not the promise
     curves: list[tuple[_Curve, ...]] = field(default_factory=list)
     ranges: list[NDArray[np.float64]] = field(default_factory=list)
     tops: list[list[Fraction]] = field(default_factory=list)
+    wider: dict[_Curve, float] = field(default_factory=dict)  #: Than a curve says, as seen near the best plan
 
     def __post_init__(self) -> None:
         asked = answering(self.question, self.shape)
         for figure in self.question.figures:
             self.curves.append(
                 _curves(
-                    figure, self.question.name, self.shape, self.question.per, asked, self.question.confidence
+                    figure,
+                    self.question.name,
+                    self.shape,
+                    self.question.per,
+                    asked,
+                    self.question.confidence,
+                    self.by_life,
                 )
             )
-            pairs = ranges(figure, self.shape.round_days) if figure.kind == "mean" else [(Fraction(1), 0.0)]
+            pairs = ranges(figure, self.shape.round_days) if figure.is_amount else [(Fraction(1), 0.0)]
             self.tops.append([top for top, _ in pairs])
             self.ranges.append(np.array([(float(top), cut) for top, cut in pairs]))
         self.wanted = [wanted(figure, self.shape.round_days) for figure in self.question.figures]
 
     def pick(self, place: int, factor: float) -> tuple[float, _Curve, int]:
         """The least loss of a metric for a goal that is so many times as wide, its mechanism and its range."""
-        days = self.shape.round_days if self.question.figures[place].kind == "mean" else 1
+        days = self.shape.round_days if self.question.figures[place].is_amount else 1
         tops, cuts = self.ranges[place].T
         parts = (factor * self.wanted[place] * days - cuts) / tops
         best = int(np.argmax(parts))
-        loss, number = min((curve.loss(float(parts[best])), n) for n, curve in enumerate(self.curves[place]))
-        return loss, self.curves[place][number], best
+        curves = self.curves[place]
+        loss, number = min(
+            (curve.loss(float(parts[best]) / self.wider.get(curve, 1.0)), n) for n, curve in enumerate(curves)
+        )
+        return loss, curves[number], best
 
     def loss(self, factor: float) -> float:
         """The least loss of a report."""
@@ -354,22 +420,37 @@ class _Draft:
                 part = self._part(place, curve, best, rounded_down(min(epsilon, float(curve.epsilons[-1]))))
                 noise, aim = part.half_width - part.clipping, goal - part.clipping
                 if not 0.99 < noise / aim < 1 or part.epsilon == next_rung(rounded_down(epsilon)):
-                    epsilon = curve.epsilon(curve.loss(curve.part(_loss_of(part, self.shape)) * aim / noise))
+                    epsilon = curve.epsilon(curve.loss(curve.part(self._loss_of(part)) * aim / noise))
             while part.half_width > goal and part.epsilon < curve.epsilons[-1]:
                 part = self._part(place, curve, best, next_rung(part.epsilon))
             parts.append(part)
         return self._proposal(parts)
 
-    def narrowest(self, factor: float) -> Proposal | None:
+    def narrowest(self) -> Proposal | None:
+        """The plan with the least factor; what comes of a try puts the curves right for the next one."""
+        found: list[Proposal] = []
+        for _ in range(_TRIES):
+            factor = self.least_factor()
+            proposal = self._within_limits(factor)
+            if proposal is None:
+                break
+            found.append(proposal)
+            if proposal.factor <= 1.001 * factor:
+                break
+        return min(found, key=lambda one: one.factor, default=None)
+
+    def _within_limits(self, factor: float) -> Proposal | None:
         """The plan for goals that are so many times as wide, with epsilons rounded down until it is allowed."""
+        if factor == np.inf:
+            return None
         picked = [self.pick(place, factor) for place in range(len(self.wanted))]
         epsilons = [
             rounded_down(min(curve.epsilon(loss) * (1 + 1e-4), float(curve.epsilons[-1])))
             for loss, curve, _ in picked
         ]
-        for _ in range(400):
+        for _ in range(_STEPS):
             metrics = [
-                self._metric(place, curve, best, epsilon)
+                self._metrics(place, curve, best, epsilon)
                 for place, ((_, curve, best), epsilon) in enumerate(zip(picked, epsilons, strict=True))
             ]
             if is_allowed(self.question, self._plan(metrics)):
@@ -380,41 +461,38 @@ class _Draft:
             epsilons[largest] = previous_rung(epsilons[largest])
         else:
             return None
-        return self._proposal(
-            [
-                self._part(place, curve, best, epsilon)
-                for place, ((_, curve, best), epsilon) in enumerate(zip(picked, epsilons, strict=True))
-            ]
-        )
+        parts = []
+        for place, ((_, curve, best), epsilon) in enumerate(zip(picked, epsilons, strict=True)):
+            part = self._part(place, curve, best, epsilon)
+            days = self.shape.round_days if part.figure.is_amount else 1
+            said = curve.part(self._loss_of(part)) * float(self.tops[place][best]) / days
+            self.wider[curve] = (part.half_width - part.clipping) / said
+            parts.append(part)
+        return self._proposal(parts)
 
-    def _metric(self, place: int, curve: _Curve, best: int, epsilon: Fraction) -> Metric:
-        sampled = self.shape.window_days > 0
-        figure, days, name = self.question.figures[place], self.shape.round_days, self.question.name
-        return metric_of(figure, days, name, sampled, curve.settings, epsilon, self.tops[place][best])
+    def _metrics(self, place: int, curve: _Curve, best: int, epsilon: Fraction) -> Asked:
+        figure, top = self.question.figures[place], self.tops[place][best]
+        return metrics_of(figure, self.shape, self.question.name, curve.settings, epsilon, top)
 
     def _part(self, place: int, curve: _Curve, best: int, epsilon: Fraction) -> PlannedMetric:
         shape, question = self.shape, self.question
-        figure, metric = question.figures[place], self._metric(place, curve, best, epsilon)
+        figure, metrics = question.figures[place], self._metrics(place, curve, best, epsilon)
         count = answering(question, shape)
-        days = shape.round_days if figure.kind == "mean" else 1
+        days = shape.round_days if figure.is_amount else 1
         cut = float(self.ranges[place][best, 1])
-        noise = _half_width(metric, shape, question.per, count, question.confidence)
-        of_round = expected_half_width(metric, count, question.confidence)
-        return PlannedMetric(figure, metric, (noise + cut) / days, cut / days, of_round)
+        sure = confidence_of_each(metrics, question.confidence)
+        noise = _half_width(metrics[0], shape, question.per, count, sure)
+        of_round = expected_half_width(metrics[0], count, question.confidence)
+        return PlannedMetric(figure, metrics, (noise + cut) / days, cut / days, of_round)
 
-    def _plan(self, metrics: Sequence[Metric]) -> Plan:
-        seconds = self.shape.round_days * DAY
-        asked = self.shape.asked if self.shape.asked < len(metrics) else None
-        answers = Answers(self.shape.answers.window, asked)
-        grace = max(7 * DAY, 3 * seconds)
-        return Plan(self.question.name, 1, seconds, grace, tuple(metrics), answers=answers)
+    def _plan(self, metrics: Sequence[Asked]) -> Plan:
+        return plan_of(self.question, self.shape, list(zip(self.question.figures, metrics, strict=True)))
 
     def _proposal(self, parts: Sequence[PlannedMetric]) -> Proposal:
-        return Proposal(self.question, self.shape, self._plan([part.metric for part in parts]), tuple(parts))
+        return Proposal(self.question, self.shape, self._plan([part.metrics for part in parts]), tuple(parts))
 
-
-def _loss_of(part: PlannedMetric, shape: PlanShape) -> float:
-    return _loss(part.metric, shape.window_days > 0)
+    def _loss_of(self, part: PlannedMetric) -> float:
+        return _loss(part.metrics, self.shape.window_days > 0, self.by_life)
 
 
 def rounded_down(number: float) -> Fraction:
@@ -450,35 +528,53 @@ def proposals(question: Question) -> list[Proposal]:
     Where goals can be reached, the plans that do so at the least loss; otherwise those whose half-widths are the
     least times as wide. Shapes that a first estimate shows to be far from the best are left out.
     """
-    drafts = [_Draft(question, shape) for shape in shapes(question)]
+    drafts = _drafts(question)
     if all(figure.half_width is not None for figure in question.figures):
         enough = [(draft.promised(1.0), draft) for draft in drafts if draft.loss(1.0) <= 1.02 * draft.most()]
         reached = [draft.reaching() for draft in _near(enough)]
         reached = [proposal for proposal in reached if proposal.met and is_allowed(question, proposal.plan)]
         if reached:
-            return sorted(reached, key=lambda one: one.rank(one.loss, one.factor))
+            return _of_each_shape(sorted(reached, key=lambda one: one.rank(one.loss, one.factor)))
     possible = [(factor, draft) for draft in drafts if (factor := draft.least_factor()) < np.inf]
-    factors = {id(draft): factor for factor, draft in possible}
-    narrow = [draft.narrowest(factors[id(draft)]) for draft in _near(possible)]
+    narrow = [draft.narrowest() for draft in _near(possible)]
     allowed = [proposal for proposal in narrow if proposal is not None]
-    return sorted(allowed, key=lambda one: one.rank(one.factor, one.loss))
+    return _of_each_shape(sorted(allowed, key=lambda one: one.rank(one.factor, one.loss)))
 
 
 def estimate(question: Question) -> tuple[float, float]:
     """About how much wider than the goals the half-widths have to be, and the least loss that reaches the goals."""
-    drafts = [_Draft(question, shape) for shape in shapes(question)]
+    drafts = _drafts(question)
     losses = [draft.promised(1.0) for draft in drafts if draft.loss(1.0) <= draft.most()]
     return min(draft.least_factor() for draft in drafts), min(losses, default=np.inf)
 
 
+def _drafts(question: Question) -> list[_Draft]:
+    """Of every shape; of remembered answers also one that minds the policy's limit for life before the promise."""
+    return [
+        _Draft(question, shape, by_life)
+        for shape in shapes(question)
+        for by_life in ((False,) if shape.window_days else (False, True))
+    ]
+
+
+def _of_each_shape(ranked: Sequence[Proposal]) -> list[Proposal]:
+    best: dict[PlanShape, Proposal] = {}
+    for proposal in ranked:
+        best.setdefault(proposal.shape, proposal)
+    return list(best.values())
+
+
 def _near(drafts: Sequence[tuple[float, _Draft]]) -> list[_Draft]:
-    """The drafts near the best one, and the best of three other lengths of windows and rounds."""
+    """Of either way to ask for splits, the drafts near the best one, and the best of three other windows and rounds."""
     kept: list[_Draft] = []
-    seen: set[tuple[int, int]] = set()
     ranked = sorted(drafts, key=lambda pair: pair[0])
-    for figure, draft in ranked:
-        key = draft.shape.round_days, draft.shape.window_days
-        if figure <= 1.02 * ranked[0][0] or (key not in seen and len(seen) < 4):
-            kept.append(draft)
-        seen.add(key)
+    ways = {(draft.shape.apart, draft.by_life) for _, draft in ranked}
+    for way in sorted(ways):
+        of_way = [(figure, draft) for figure, draft in ranked if (draft.shape.apart, draft.by_life) == way]
+        seen: set[tuple[int, int]] = set()
+        for figure, draft in of_way:
+            key = draft.shape.round_days, draft.shape.window_days
+            if figure <= 1.02 * of_way[0][0] or (key not in seen and len(seen) < 4):
+                kept.append(draft)
+            seen.add(key)
     return kept

@@ -11,8 +11,8 @@ from reticent.errors import ParameterError
 from reticent.losses import printed
 from reticent_collector.privacy.card import duration
 from reticent_lab.design.question import DAY, LENGTHS, MOST_DEVICES, Question
-from reticent_lab.design.search import POLICY, PlannedMetric, Proposal, estimate, proposals
-from reticent_lab.design.text import metric_text, toml_number
+from reticent_lab.design.search import POLICY, PlannedMetric, Proposal, estimate, is_apart, proposals
+from reticent_lab.design.text import means_text, metric_text, toml_number
 
 WIDER = {days: name for name, days in LENGTHS.items()} | {84: "12 weeks"}
 """Periods in words."""
@@ -71,6 +71,7 @@ def suggest(question: Question) -> Suggestion:
 def _others(best: Proposal, found: list[Proposal]) -> Iterator[Instead]:
     """The best plan with another window, round, and number of metrics per report."""
     ways: list[tuple[Callable[[Proposal], int], Callable[[Proposal], str]]] = [
+        (lambda one: one.shape.apart, how_asked),
         (lambda one: one.shape.window_days, lambda one: f"windows of {one.shape.window_days}d"),
         (lambda one: one.shape.round_days, lambda one: f"rounds of {one.shape.round_days}d"),
         (
@@ -82,6 +83,15 @@ def _others(best: Proposal, found: list[Proposal]) -> Iterator[Instead]:
         other = next((one for one in found if of(one) != of(best)), None)
         if other is not None:
             yield Instead(words(other), other)
+
+
+def how_asked(proposal: Proposal) -> str:
+    """How the amounts of splits are asked for."""
+    splits = [part.figure for part in proposal.parts if part.figure.kind == "split"]
+    if not proposal.shape.apart:
+        return f"{' and '.join(split.name for split in splits)} as one answer"
+    words = (f"{split.name} as {len(split.labels)} means with a joint limit" for split in splits)
+    return " and ".join(words)
 
 
 def _otherwise(best: Proposal) -> Proposal | None:
@@ -138,14 +148,17 @@ def accuracy(part: PlannedMetric, question: Question) -> str:
     """How precise a figure is, in words."""
     figure = part.figure
     unit = f" {figure.unit}" if figure.unit else ""
-    what = f"{unit} per day" if figure.kind == "mean" else " of devices"
-    size = amount(part.half_width) if figure.kind == "mean" else f"{amount(100 * part.half_width)} %"
+    what = f"{unit} per day" if figure.is_amount else " of devices"
+    size = amount(part.half_width) if figure.is_amount else f"{amount(100 * part.half_width)} %"
     goal = ""
     if figure.half_width is not None:
         reached = part.half_width <= figure.half_width
-        wanted = float(figure.half_width) * (1 if figure.kind == "mean" else 100)
-        goal = f" ({'wanted' if reached else 'NOT the wanted'} ±{wanted:.6g}{'' if figure.kind == 'mean' else ' %'})"
-    return f"±{size}{what}{goal}, per {period(question)}, at worst, {question.confidence:.0%}"
+        wanted = float(figure.half_width) * (1 if figure.is_amount else 100)
+        goal = (
+            f" ({'wanted' if reached else 'NOT the wanted'} ±{wanted:.6g}{'' if figure.is_amount else ' %'})"
+        )
+    every = ", for all labels at once" if figure.kind == "split" else ""
+    return f"±{size}{what}{goal}, per {period(question)}, at worst{every}, {question.confidence:.0%}"
 
 
 def period(question: Question) -> str:
@@ -243,9 +256,8 @@ def plan_text(answer: Suggestion) -> str:
         )
         flip = None if shape.window_days else metric.flip.probability
         settings = dict(metric.mechanism.settings)
-        text += "\n" + metric_text(
-            part.figure, Fraction(metric.max_value), edges, settings, part.epsilon, flip
-        )
+        write = means_text if is_apart(part.figure, shape) else metric_text
+        text += "\n" + write(part.figure, Fraction(metric.max_value), edges, settings, part.epsilon, flip)
     return text
 
 
@@ -271,7 +283,8 @@ def described(proposal: Proposal) -> dict[str, object]:
                 "kind": part.figure.kind,
                 "mechanism": part.metric.mechanism.name,
                 "epsilon": part.epsilon,
-                "max_value": Fraction(part.metric.max_value) if part.figure.kind == "mean" else None,
+                "metrics": [metric.name for metric in part.metrics],
+                "max_value": Fraction(part.metric.max_value) if part.figure.is_amount else None,
                 "half_width": part.half_width,
                 "wanted": part.figure.half_width,
                 "clipping": part.clipping,

@@ -82,8 +82,7 @@ limit of many devices, since sd(a + b) ≤ sd(a) + sd(b); but quantiles do not a
 change it has no proof. So it is not offered.
 
 A difference of tags is one of different people: early adopters of a version differ from others. Within one round
-devices differ from segment to segment: pool segments by adding their counts. Counts of several versions of a plan
-are for `over_versions`.
+devices differ from segment to segment: pool segments by adding their counts.
 """
 
 from __future__ import annotations

@@ -15,13 +15,15 @@ INSTALL := --group dev --editable device --editable 'collector[arrow,postgres]' 
 # The tests start Python hundreds of times and pytest rewrites their assertions: both are compiled once.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test $(HOUSES:%=test-%) test-device-js browser compiled-tests proofs coq lint docs docs-links reproduce bench bench-peers scale soak test-minimal lock-minimal test-versions audit-dependencies release-check clean
+.PHONY: demo test fast-tests $(HOUSES:%=test-%) test-device-js browser compiled-tests proofs coq lint style types docs docs-links reproduce bench bench-peers scale soak test-minimal lock-minimal test-versions audit-dependencies release-check clean
 
 demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: truth beside estimates
 	@$(BIN)/reticent demo $(ARGS)
 
-test: $(READY) browser  ## everything that must hold, in about eight minutes
-	@$(MAKE) --no-print-directory -j2 lint compiled-tests
+test: $(READY) browser style  ## everything that must hold, in about eight minutes
+	@$(MAKE) --no-print-directory -j2 types fast-tests
+
+fast-tests: $(READY) compiled-tests
 	$(BIN)/pytest -m "not soak" -n $(WORKERS) --dist worksteal $(ARGS)
 
 $(HOUSES:%=test-%): test-%: $(READY)  ## the tests of one house, such as test-device
@@ -37,7 +39,7 @@ browser:  # the dashboard is tested in a real Chromium; without one those tests 
 		echo "No Chromium here, so the browser tests will be skipped."
 	@command -v node >/dev/null || echo "No Node here, so the tests of the JavaScript device will be skipped."
 
-compiled-tests: $(READY)  # once, beside the linter, instead of by each worker; the run itself tells of errors
+compiled-tests: $(READY)  # once, instead of by each worker; the run itself tells of errors
 	@$(BIN)/pytest --collect-only -qq $(ARGS) >/dev/null 2>&1 || true
 
 proofs: $(READY) coq  ## the theorems and the certificates of the example plans, checked by Coq; ARGS=--verify in CI
@@ -48,9 +50,13 @@ coq:
 		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing Coq ..." && \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends coq >/dev/null; } || true
 
-lint: $(READY)
+lint: style types
+
+style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(READY)  # beside the tests, which often wait
 	$(BIN)/mypy
 	@MYPYPATH=tools $(BIN)/mypy --config-file= --strict tools/*.py
 
@@ -101,7 +107,8 @@ $(READY): pyproject.toml constraints.txt $(HOUSES:%=%/pyproject.toml)
 	@echo "Setting up $(VENV) (once) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP) --constraint constraints.txt --upgrade pip
-	@$(BIN)/python $(PIP) --constraint constraints.txt $(INSTALL)
+	@$(BIN)/python $(PIP) --no-compile --constraint constraints.txt $(INSTALL)
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true  # on all cores; pip would take one
 	@touch $@
 
 $(MINIMAL)/.ready: pyproject.toml constraints-minimal.txt $(HOUSES:%=%/pyproject.toml)

@@ -1,12 +1,15 @@
 """What holds for every test."""
 
+import gc
 import inspect
 import os
 import shutil
 import tempfile
+from collections.abc import Generator
 from functools import partialmethod
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 from hypothesis import settings
 
@@ -41,3 +44,20 @@ if "mix_stderr" in inspect.signature(CliRunner.__init__).parameters:  # click 8.
     Result.output = property(lambda result: result.stdout + result.stderr)  # type: ignore[method-assign,assignment]
 
 pytest_plugins = ["tests.shared.fixtures", "tests.shared.commands"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Ten thousand tests and what they import stay until the end: the garbage collector need not look at them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests are started first, so that no worker waits for one of them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)

@@ -100,7 +100,7 @@ def main() -> None:
     """Print a line for each number of metrics and way to answer."""
     parser = argparse.ArgumentParser(description="Variances at one promise, on recordings.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--repetitions", type=int, default=3000)
+    parser.add_argument("--repetitions", type=int, default=1500)
     given = parser.parse_args()
     recorded = read_values(given.folder / "gran_turismo_sport_daily_seconds.csv.gz", DAY)
     people = recorded.values(PEOPLE * 20, 1, np.random.default_rng(1))[0].reshape(20, PEOPLE).astype(np.int64)

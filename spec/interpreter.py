@@ -92,6 +92,10 @@ class Plan:
     segments: tuple[tuple[str, tuple[str, ...]], ...]
     uses_cohort: bool
 
+    def __deepcopy__(self, _: object) -> Plan:
+        """Itself: copies of a state share their plans, which never change."""
+        return self
+
     def first_of_window(self, number: int) -> int:
         """The first round of the window that a round is in."""
         first = self.round_from(FIRST_MONDAY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def home(package: str) -> Path:
     return ROOT / STREET[package][0] / "src" / package
 
 
+@cache
 def imports(path: Path) -> set[tuple[str, bool]]:
     """Every imported module of a file, and whether it is imported when the file is."""
     tree = ast.parse(path.read_text())

@@ -157,14 +157,11 @@ def test_the_device_alone_runs_the_program_of_the_readme(bare: Path, tmp_path: P
 
 
 def test_a_verb_whose_house_is_missing_names_the_package(bare: Path) -> None:
-    for verb, package in {
-        "serve": "reticent-collector",
-        "audit": "reticent-lab",
-        "sql": "reticent-lake",
-    }.items():
+    for verb, folder in {"serve": "collector", "audit": "lab", "sql": "lake"}.items():
+        package = f"reticent-{folder}"
         done = run(bare, "-m", "reticent", verb)
         assert done.returncode == 1
-        assert f"Hint: pip install '{package}'\n" in done.stderr
+        assert f"Hint: pip install '{package}', in a clone './{folder}'\n" in done.stderr
     assert run(bare, "-m", "reticent", "--help").returncode == 0
 
 

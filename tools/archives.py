@@ -170,3 +170,13 @@ def licence_problems(licences: dict[str, str]) -> list[str]:
         elif not _AGREED.search(words):
             problems.append(f"{name}: {words.strip()} is not a licence that a dependency may have")
     return problems
+
+
+def without_folders(bill: str) -> str:
+    """
+    A bill of materials that names archives by their files, not by where they were on the machine that built them.
+
+    >>> without_folders('{"url": "file:///home/me/dist/reticent-0.1.0-py3-none-any.whl"}')
+    '{"url": "reticent-0.1.0-py3-none-any.whl"}'
+    """
+    return re.sub(r'"file://[^"]*/', '"', bill)

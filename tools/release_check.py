@@ -29,6 +29,7 @@ from archives import (
     sdist_problems,
     version_problems,
     wheel_problems,
+    without_folders,
 )
 from environments import Environment
 from houses import HOUSES, PUBLISHED, ROOT, package, project, with_extras
@@ -176,16 +177,14 @@ def alone(built: dict[str, Built], folder: Path, version: str) -> None:
 
 def bill(tools: Environment, environment: Environment) -> list[str]:
     """Write what is inside an environment as CycloneDX, and tell of licences that nobody has agreed to."""
-    tools.run(
-        "-m",
-        "cyclonedx_py",
-        "environment",
-        "--output-reproducible",
-        "-o",
-        DIST / "sbom.cdx.json",
-        environment.python,
-    )
-    return licence_problems(json.loads(environment.answer("-c", LICENCES)))
+    path = DIST / "sbom.cdx.json"
+    tools.run("-m", "cyclonedx_py", "environment", "--output-reproducible", "-o", path, environment.python)
+    text = without_folders(path.read_text())
+    path.write_text(text)
+    named = [
+        f"sbom: names the folder {folder}" for folder in (ROOT, environment.folder) if str(folder) in text
+    ]
+    return named + licence_problems(json.loads(environment.answer("-c", LICENCES)))
 
 
 def together(built: dict[str, Built], folder: Path, version: str) -> Environment:

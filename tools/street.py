@@ -4,6 +4,7 @@ The shape of the code in numbers, read from the source: how many ideas, and whet
     python3 tools/street.py                  # this tree
     python3 tools/street.py --ref 33b1a23    # beside an older one, such as the last with one package
     python3 tools/street.py --json
+    python3 tools/street.py --shape */src .venv/lib/python3*/site-packages/starlette   # beside other packages
 
 Counted is what lies under the `src` folders: of a tree with one package, that package without the reproduction of the
 paper, which is a house now. The numbers are signs, not aims.
@@ -306,6 +307,48 @@ def measure(root: Path) -> Street:
     )
 
 
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """
+    The lines of a function without its head and docstring.
+
+    >>> body_lines(ast.parse("def f():\\n    'What.'\\n    a = 1\\n    return a").body[0])
+    2
+    """
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def public(nodes: Iterable[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """The public functions and classes of a module, and the public methods of these classes."""
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name[0] != "_":
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from public(node.body)
+
+
+def shape(folders: Iterable[Path]) -> str:
+    """How long functions and files of some packages are, and how many of them say what they do."""
+    files = [path for folder in folders for path in folder.rglob("*.py") if "tests" not in path.parts]
+    trees = [ast.parse(path.read_text()) for path in files]
+    functions = [
+        node
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    bodies = sorted(map(body_lines, functions))
+    named = [node for tree in trees for node in public(tree.body)]
+    lines = sorted(len(path.read_text().splitlines()) for path in files)
+    typed = sum(function.returns is not None for function in functions) / len(functions)
+    documented = sum(ast.get_docstring(node) is not None for node in named) / len(named)
+    return (
+        f"{len(files)} files of {lines[len(lines) // 2]} lines at the median, {lines[-1]} at most; functions of"
+        f" {bodies[len(bodies) // 2]} lines at the median, {bodies[len(bodies) * 9 // 10]} at the 90th percentile;"
+        f" {typed:.0%} have a return type, {documented:.0%} of public names a docstring"
+    )
+
+
 def measure_ref(ref: str) -> Street:
     """All numbers of an older version, unpacked beside."""
     packed = subprocess.run(["git", "archive", ref], cwd=ROOT, check=True, capture_output=True).stdout
@@ -367,7 +410,13 @@ def main(arguments: list[str]) -> None:
         "--ref", help="a commit to stand beside, such as 33b1a23: one package, before the houses"
     )
     parser.add_argument("--json", action="store_true", help="all of it, with the places, as JSON")
+    parser.add_argument(
+        "--shape", nargs="+", type=Path, metavar="FOLDER", help="the shape of these packages instead"
+    )
     options = parser.parse_args(arguments)
+    if options.shape:
+        print(shape(options.shape))
+        return
     columns = {"before": measure_ref(options.ref)} if options.ref else {}
     columns["now"] = measure(ROOT)
     if options.json:

@@ -510,3 +510,26 @@ def test_a_sandbox_reaches_the_device_of_a_program(plan: Path) -> None:
         assert os.environ["RETICENT_SANDBOX"] == "1"
     assert Device.__init__ is original
     assert "RETICENT_SANDBOX" not in os.environ
+
+
+def test_without_a_state_file_it_is_in_the_users_folder(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the command is run, it is the same device; the process that sends gets its file."""
+    home = plan.parent / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
+    monkeypatch.delenv("RETICENT_SANDBOX", raising=False)
+    from reticent.device import Policy
+
+    aloud = Policy(silent_in_ci=False, silent_in_containers=False)
+    sent: list[str] = []
+    monkeypatch.setattr(CommandLine, "_send_later", lambda line, state: sent.append(state))
+    for folder in (plan.parent, home):
+        monkeypatch.chdir(folder)
+        line = CommandLine(plan, endpoint="http://127.0.0.1:1", consent="granted", policy=aloud, debug=True)
+        with line.running("build"):
+            pass
+    (made,) = (home / "state").rglob("*.db")
+    assert sent == [str(made)] * 2

@@ -105,7 +105,7 @@ def test_markdown_tables_keep_their_columns(made):
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows)
     assert "|✗ never & nowhere (E13, E1)|" in text
     assert "|~ c; sometimes|" in text, "no erratum has the figure"
-    assert "|First in order|✓|" in text, "the figure of a claim that holds is in index.html"
+    assert "First in order" not in text, "a claim that holds is in index.html"
 
 
 def test_long_tables_are_cut_on_pages_and_whole_in_files(made, tmp_path):
@@ -222,10 +222,17 @@ def small():
 
 
 def test_every_claim_of_the_paper_is_judged_once_as_in_the_docs(small):
-    """With everything run small: the claims in docs/explanation/claims.md, all of them and in order."""
-    page = Path(__file__).parents[2] / "docs" / "explanation" / "claims.md"
-    rows = [line.split("|") for line in page.read_text(encoding="utf-8").splitlines() if line[:2] == "|§"]
-    assert [row[2] for row in rows] == [claim.says for claim in small.of_the_paper]
+    """With everything run small: docs/explanation/claims.md has, in order, as many claims as it says do not hold."""
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "claims.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[2] for line in page.splitlines() if line[:2] == "|§"]
+    all_claims = [claim.says for claim in small.of_the_paper]
+    assert [says for says in all_claims if says in rows] == rows
+    hold = re.search(rf"\*\*{len(all_claims)} claims: (\d+) hold,", page)
+    assert len(rows) == len(all_claims) - int(hold[1])
+    exact = [
+        claim.says for claim in small.of_the_paper if claim.check == "exact" and claim.verdict != "holds"
+    ]
+    assert set(exact) <= set(rows), "an exact verdict does not depend on the size of the run"
     found = {(claim.place, claim.says) for claim in small.of_the_paper}
     assert len(found) == len(small.of_the_paper) >= 75
     text = report.page(small, "claims.md")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -193,6 +194,7 @@ TABLES = {
 """A table of the plan, and what the schema says about it."""
 
 
+@cache
 def literals() -> set[str]:
     """Every word that the reader of plans could look up: a key that it knows is written there."""
     files = [*(PACKAGE / "plan").glob("*.py"), *(PACKAGE / "mechanisms").glob("*.py")]
@@ -581,7 +583,7 @@ def agree(text: str) -> bool:
     if not noted:
         assert in_schema(text), text
     elif in_schema(text):
-        assert {(_key(problem.where), problem.rule) for problem in noted} <= EXPLAINED, (text, noted)
+        assert {(_key(problem.where), problem.rule) for problem in noted} <= explained(), (text, noted)
     return not noted
 
 
@@ -590,14 +592,17 @@ def _key(where: str) -> str:
     return f"{head}.{rest.rpartition('.')[2]}"
 
 
+@cache
 def explained() -> set[tuple[str, str]]:
-    """Key and rule of every problem in the examples above of what only the reader refuses."""
+    """
+    Key and rule of every problem in the examples above of what only the reader refuses.
+
+    With a flip that is a number as text, where answers are remembered; and a size that exceeds the number of labels.
+    """
     texts = [text_of(changed(path, value)) for changes in ONLY_READ.values() for path, value in changes]
-    return {(_key(problem.where), problem.rule) for text in texts for problem in problems(text)}
+    of_examples = {(_key(problem.where), problem.rule) for text in texts for problem in problems(text)}
+    return {*of_examples, ("metrics.flip", "range"), ("metrics.size", "parameter")}
 
-
-EXPLAINED = {*explained(), ("metrics.flip", "range"), ("metrics.size", "parameter")}
-"""With a flip that is a number as text, where answers are remembered; and a size that exceeds the number of labels."""
 
 amounts = st.sampled_from([
     0, 1, 2, 5, 60, -1, 10**15, 10**16, Decimal("0.5"), Decimal("1e-9"), Decimal("0.0005"), "1/3", "0", "60",

@@ -11,7 +11,9 @@ from tools.houses import HOUSES
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
-JOBS = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())["jobs"]
+WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in ROOT.glob(".github/workflows/*.yml")}
+JOBS = WORKFLOWS["test"]["jobs"]
+RELEASE = WORKFLOWS["release"]["jobs"]
 
 
 def commands() -> list[str]:
@@ -58,3 +60,32 @@ def test_every_house_is_tested_by_itself_and_kept_up_to_date() -> None:
 
 def test_every_folder_with_a_project_is_a_house() -> None:
     assert {path.parent.name for path in ROOT.glob("*/pyproject.toml")} == set(HOUSES)
+
+
+def test_a_release_is_what_was_checked_and_says_where_it_was_built() -> None:
+    """It has never run: what can be shown is that its steps belong together."""
+    text = (ROOT / ".github/workflows/release.yml").read_text()
+    assert text.startswith("# Prepared, and not run yet")
+    assert WORKFLOWS["release"][True] == {"push": {"tags": ["v*"]}}, "YAML reads the key `on` as true"
+    steps = RELEASE["build"]["steps"]
+    check, attest, upload = [
+        step for step in steps if "setup" not in str(step) and "checkout" not in str(step)
+    ]
+    assert check["run"] == 'make release-check ARGS="--quick --final"'
+    assert attest["uses"].startswith("actions/attest-build-provenance@")
+    assert attest["with"]["subject-path"] == "dist/*"
+    assert upload["with"]["path"] == "dist/"
+    for job in ("pypi", "npm"):
+        assert RELEASE[job]["needs"] == "build"
+        assert RELEASE[job]["environment"] == job
+        assert RELEASE[job]["permissions"] == {"id-token": "write"}, "no token is stored"
+
+
+def test_workflows_may_do_nothing_by_default_and_use_actions_by_digest() -> None:
+    assert set(WORKFLOWS) == {"test", "release"}
+    for workflow in WORKFLOWS.values():
+        assert workflow["permissions"] == {}
+        for job in workflow["jobs"].values():
+            assert job["timeout-minutes"] <= 60
+            for step in job["steps"]:
+                assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step.get("uses", f"own/step@{'0' * 40}"))

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean, SubsetSelection
 from reticent.plan import Answers, Metric, Plan
 from reticent_collector.counts import HistogramCounts, MeanCounts
 from reticent_collector.estimates import (
@@ -30,7 +30,6 @@ from reticent_collector.estimates.convex_order import (
     largest_excess,
     opposed_excess,
 )
-from reticent_collector.estimates.versions import VersionCounts, over_versions
 
 PART = Metric("part", OneBitMean(1, 1))
 PLAN = Plan("p", 1, 21_600, 21_600, (PART,), answers=Answers(window=28))
@@ -314,6 +313,40 @@ def test_devices_of_an_expected_width_are_rounded_down_as_those_of_an_average() 
         expected = expected_average_half_width(metric, devices, 7)
         seen = average(metric, [MeanCounts(devices, devices // 2)] * 7).half_width
         assert expected == pytest.approx(seen, rel=2e-4)
+
+
+@pytest.mark.parametrize("count", [2, 52])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        HadamardBit(1, Buckets.even(8, 8)),
+        SubsetSelection(1, Buckets.even(8, 8)),
+        DBitFlip(2, Buckets.even(4, 4), 1),
+    ],
+    ids=lambda one: one.title,
+)
+def test_no_share_has_a_wider_average_than_the_worst_that_is_expected(mechanism: Any, count: int) -> None:
+    """For devices that keep their bucket one half is worst, in the end; for coins of the Hadamard bit it is 0."""
+    metric = Metric("h", mechanism)
+    answers = Answers(window=28)
+    worst, *others = (
+        expected_average_half_width(metric, 2_400, 28 * count, answers=answers, at=share)
+        for share in (None, 0.0, 0.1, 0.3, 0.5, 0.7, 1.0)
+    )
+    assert max(others) <= worst * 1.005
+    assert max(others) >= worst * 0.97
+
+
+def test_the_widest_law_of_those_asked_is_that_of_the_largest_variance() -> None:
+    truths = np.linspace(0, 1, 2001)
+    for law in (
+        Asked(30, 40, *coin(1)),
+        Asked(400, 40, *hadamard(3)),
+        Asked(8, 900, 0.1, 0.6),
+        Steady(9, 3, 0.1, 0.6),
+    ):
+        variances = law.variance(truths)
+        assert law.widest == pytest.approx(truths[variances.argmax()], abs=1e-3)
 
 
 # Narrower averages of large fleets
@@ -602,100 +635,3 @@ def test_a_histogram_over_windows_that_keep_their_values() -> None:
     assert wide.lower[2] <= narrow.lower[2] <= narrow.upper[2] <= wide.upper[2]
     with_gap = {**counts, FIRST + 28 * 9: HistogramCounts((15, 10, 0, 0), (5, 3, 0, 0))}
     assert average(rows, with_gap, plan=PLAN).buckets[2].uncut == population.buckets[2].uncut
-
-
-# Versions of a plan
-
-
-def version(
-    metric: Metric, reports: int, ones: int, devices: int | None = None, **more: Any
-) -> VersionCounts:
-    return VersionCounts(metric, MeanCounts(reports, ones), devices or reports, **more)
-
-
-def test_counts_of_versions_that_ask_the_same_are_added() -> None:
-    old, new = version(PART, 900, 300), version(PART, 100, 60)
-    assert over_versions([old, new]) == estimate(PART, MeanCounts(1000, 360))
-    one_of_ten = {"answers": Answers(28, 1), "metrics": 10}
-    two_of_twenty = {"answers": Answers(28, 2), "metrics": 20}
-    assert version(PART, 9, 3, **one_of_ten).adds_to(version(PART, 9, 3, **two_of_twenty))
-    assert not version(PART, 9, 3, **one_of_ten).adds_to(version(PART, 9, 3, answers=Answers(28)))
-    assert not version(PART, 9, 3, answers=Answers(7)).adds_to(version(PART, 9, 3, answers=Answers(28)))
-
-
-def test_versions_with_another_flip_are_read_through_their_own_channel() -> None:
-    """All at 0.1, flips of 0.2 and 0.1: a sum read through one of the channels would give .033 or .150."""
-    metrics = [Metric("part", OneBitMean(1, 1), Flip(flip)) for flip in ("0.2", "0.1")]
-    assert metrics[0].digest == metrics[1].digest
-    counts = [MeanCounts(10**6, round(10**6 * float(metric.channel.share(0.1)))) for metric in metrics]
-    figure = over_versions([VersionCounts(*pair, 10**6) for pair in zip(metrics, counts, strict=True)])
-    assert isinstance(figure.value, float)  # type: ignore[union-attr]
-    assert (figure.value, figure.rule) == (pytest.approx(0.1, abs=1e-5), "stratified")  # type: ignore[union-attr]
-    added = [estimate(metric, counts[0] + counts[1]).value for metric in metrics]
-    assert added == pytest.approx([0.033, 0.150], abs=2e-3)
-
-
-def test_versions_with_another_share_asked_are_strata() -> None:
-    """9,000 devices at .2 asked 1 of 10 and 1,000 at .8 asked all: .26, where a sum of counts gives .516."""
-    ones = [round(reports * float(PART.channel.share(truth))) for reports, truth in ((900, 0.2), (1000, 0.8))]
-    old = version(PART, 900, ones[0], 9_000, answers=Answers(28, 1), metrics=10)
-    new = version(PART, 1000, ones[1], 1_000, answers=Answers(28))
-    figure = over_versions([old, new])
-    assert (figure.value, figure.rule) == (pytest.approx(0.26, abs=2e-3), "stratified")  # type: ignore[union-attr]
-    assert estimate(PART, old.counts + new.counts).value == pytest.approx(0.516, abs=2e-3)  # type: ignore[operator]
-    assert figure.manipulation == pytest.approx(10 * estimate(PART, old.counts).manipulation)  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("truths", [(0.0, 1.0), (0.2, 0.8), (0.5, 0.5)])
-def test_strata_are_covered(truths: tuple[float, float]) -> None:
-    """All counts of 6 of 54 and of 14 of 14 reports: each end misses 2.5 % at most."""
-    devices = (54, 14)
-    shares = [float(PART.channel.share(truth)) for truth in truths]
-    truth = sum(of * size for of, size in zip(truths, devices, strict=True)) / sum(devices)
-    missed = np.zeros(2)
-    for old, new in np.ndindex(7, 15):
-        chance = binom.pmf(old, 6, shares[0]) * binom.pmf(new, 14, shares[1])
-        figure = over_versions(
-            [
-                version(PART, 6, old, 54, answers=Answers(28, 1), metrics=9),
-                version(PART, 14, new, 14, answers=Answers(28)),
-            ]
-        )
-        lower, upper = figure.uncut  # type: ignore[union-attr]
-        missed += chance * np.array([truth < lower, truth > upper])
-    assert (missed <= 0.025).all()
-    # The weighted share of hits is below the law of n' = 7 coins, and not below that of all 20.
-    weights = np.array([54 / 68 / 6, 14 / 68 / 14])
-    law: dict[float, float] = {}
-    for old, new in np.ndindex(7, 15):
-        key = round(float(weights @ (old, new)), 9)
-        law[key] = law.get(key, 0.0) + float(binom.pmf(old, 6, shares[0]) * binom.pmf(new, 14, shares[1]))
-    mean = sum(value * chance for value, chance in law.items())
-    few, all_reports = (
-        {round(hits / size, 9): float(binom.pmf(hits, size, mean)) for hits in range(size + 1)}
-        for size in (7, 20)
-    )
-    assert hinge_excess(law, few) <= 1e-8
-    assert hinge_excess(law, all_reports) > 0.01
-
-
-def test_versions_that_ask_another_question_are_refused() -> None:
-    for other in (
-        Metric("part", OneBitMean(2, 1)),
-        Metric("other", OneBitMean(1, 1)),
-        Metric("part", OneBitMean(1, 2)),
-    ):
-        with pytest.raises(ParameterError, match="show a break"):
-            over_versions([version(PART, 10, 5), version(other, 10, 5)])
-    with pytest.raises(ParameterError, match="at least one version"):
-        over_versions([])
-    with pytest.raises(ParameterError, match="devices"):
-        over_versions([version(PART, 10, 5, 9)])
-
-
-def test_a_histogram_over_versions() -> None:
-    rows = [Metric("h", HadamardBit(1, Buckets.even(4, 3)), Flip(flip)) for flip in (0, "0.2")]
-    counts = HistogramCounts((250,) * 4, (180, 70, 170, 80))
-    figure = over_versions([VersionCounts(metric, counts, 1000) for metric in rows])
-    parts = [estimate(metric, counts).values for metric in rows]  # type: ignore[union-attr]
-    assert figure.values == pytest.approx(np.mean(parts, axis=0))  # type: ignore[union-attr]

@@ -24,7 +24,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reticent.errors import ReticentError, StateError
+from reticent.errors import ReticentError, StateError, to_install
 
 if TYPE_CHECKING:  # --help needs no device
     from reticent.device import Device, Status
@@ -102,7 +102,7 @@ def help_text(installed: Sequence[str]) -> str:
     if missing:
         text += "\nMore commands, by the package that brings them:\n"
     for package, names in missing.items():
-        text += f"  pip install '{package}'\n      {', '.join(names)}\n"
+        text += f"  {to_install(package)}\n      {', '.join(names)}\n"
     return text
 
 
@@ -136,7 +136,7 @@ def no_such_verb(name: str, installed: Sequence[str]) -> int:
     if name in VERBS:
         sys.stderr.write(
             f"Error: reticent {name} is part of a package that is not installed.\n"
-            f"  Hint: pip install '{VERBS[name].package}'\n"
+            f"  Hint: {to_install(VERBS[name].package)}\n"
         )
         return 1
     near = difflib.get_close_matches(name, installed, n=1)

@@ -104,13 +104,23 @@ class StoreError(ReticentError):
     """A store cannot be opened, read or written now; what was not acknowledged can be retried."""
 
 
+def to_install(package: str) -> str:
+    """
+    The command that installs a package of reticent, from an index and in a clone.
+
+    >>> to_install("reticent-otel[agent]")
+    "pip install 'reticent-otel[agent]', in a clone './otel[agent]'"
+    """
+    return f"pip install '{package}', in a clone './{package.removeprefix('reticent-')}'"
+
+
 class MissingPackageError(ReticentError, ImportError):
     """
     A package that a part of reticent needs is not installed; `package` is what to ask pip for.
 
     >>> str(MissingPackageError("reticent-collector[postgres]", "psycopg"))
-    "psycopg is not installed: pip install 'reticent-collector[postgres]'"
+    "psycopg is not installed: pip install 'reticent-collector[postgres]', in a clone './collector[postgres]'"
     """
 
     def __init__(self, package: str, module: str) -> None:
-        super().__init__(f"{module} is not installed: pip install '{package}'")
+        super().__init__(f"{module} is not installed: {to_install(package)}")

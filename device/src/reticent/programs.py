@@ -3,7 +3,7 @@ Kinds of programs: a timer and flags for all, the commands of a command-line pro
 
 A command-line program:
 
-    telemetry = CommandLine("plan.toml", state="telemetry.db", endpoint="https://telemetry.example.org")
+    telemetry = CommandLine(Path(__file__).with_name("plan.toml"), endpoint="https://telemetry.example.org")
     telemetry.add_to(cli)                   # a click group, a typer app, or what argparse's add_subparsers returned
 
     with telemetry.running(arguments.command):   # with argparse only: click and typer are measured by themselves
@@ -132,13 +132,14 @@ class CommandLine:
 
     `command`, `duration` and `failed` name the metrics of the plan: a choice of the last command, the time of the last
     command in the unit of the plan, and a flag. One that the plan does not have is left out; so is a command that is
-    none of the labels. A flag `used_build` is set when the command `build` is used.
+    none of the labels. A flag `used_build` is set when the command `build` is used. Without `state`, the state file is
+    in the user's folder for such files, as `Device` has it.
     """
 
     def __init__(
         self,
         plan: str | os.PathLike[str],
-        state: str | os.PathLike[str],
+        state: str | os.PathLike[str] | None = None,
         *,
         endpoint: str | None = None,
         key: str | None = None,
@@ -152,7 +153,7 @@ class CommandLine:
         debug: bool = False,
     ) -> None:
         self._plan = os.path.abspath(plan)
-        self._state = os.path.abspath(state)
+        self._state = None if state is None else os.path.abspath(state)
         self._endpoint = endpoint
         self._key = key
         self._segment = dict(segment or {})
@@ -256,6 +257,8 @@ class CommandLine:
     def _finish(self, command: str | None, seconds: float, status: int) -> None:
         if command is None or command == "telemetry":
             return
+        from reticent.device.process import default_state
+
         try:
             device = self.open()
             try:
@@ -263,8 +266,9 @@ class CommandLine:
                 self._ask(device)
             finally:
                 device.close()
-            if device.consent == "granted" and self._endpoint and not device.status().silenced_by:
-                self._send_later()
+            plan = device.plan
+            if plan and self._endpoint and device.consent == "granted" and not device.status().silenced_by:
+                self._send_later(self._state or default_state(plan.name))
         except Exception:
             if self._debug:
                 raise
@@ -298,13 +302,13 @@ class CommandLine:
         if answer:  # not at the end of the input
             device.set_consent("granted" if answer.strip().lower() in ("y", "yes") else "denied")
 
-    def _send_later(self) -> None:
+    def _send_later(self, state: str) -> None:
         """Start a process that answers and sends what is due, at most once an hour, and do not wait for it."""
         if getattr(sys, "frozen", False) or not sys.executable or os.environ.get(IN_SANDBOX):
             return
         import subprocess  # not loaded by a command that sends nothing
 
-        stamp = f"{self._state}-sent"
+        stamp = f"{state}-sent"
         try:
             if 0 <= time.time() - os.stat(stamp).st_mtime < SEND_EVERY:
                 return
@@ -315,7 +319,7 @@ class CommandLine:
         given = {
             "path": sys.path,
             "plan": self._plan,
-            "state": self._state,
+            "state": state,
             "endpoint": self._endpoint,
             "key": self._key,  # by a pipe: a command line can be seen by every user of the machine
             "segment": self._segment,

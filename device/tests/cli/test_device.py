@@ -108,15 +108,18 @@ def test_every_verb_works_on_a_bare_install_as_with_click(
 
 
 def test_a_bare_install_says_what_other_verbs_need(tmp_path: Path) -> None:
-    for arguments, package in (
-        (("serve", "plan.toml"), "reticent-collector"),
-        (("count", "x"), "reticent-lake"),
-        (("agent",), "reticent-otel[agent]"),
+    for arguments, folder in (
+        (("serve", "plan.toml"), "collector"),
+        (("count", "x"), "lake"),
+        (("agent",), "otel[agent]"),
     ):
         done = bare(*arguments)
         assert done.returncode == 1
-        assert f"Hint: pip install '{package}'\n" in done.stderr
-    assert "pip install 'reticent-lab'\n      audit, demo, design, simulate\n" in bare("--help").stdout
+        assert f"Hint: pip install 'reticent-{folder}', in a clone './{folder}'\n" in done.stderr
+    assert (
+        "pip install 'reticent-lab', in a clone './lab'\n      audit, demo, design, simulate\n"
+        in bare("--help").stdout
+    )
     assert bare("devise").stderr == "Error: No such command 'devise'.\n  Hint: did you mean device?\n"
     assert bare("device", "status", tmp_path / "none").returncode == 2
     (tmp_path / "notes.txt").write_text("shopping list")

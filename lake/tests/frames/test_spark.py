@@ -50,6 +50,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long
 def test_frames_and_lakes_on_the_cluster(cluster: Any, settings: dict[str, str], tmp_path: Path) -> None:
     """One test, so one cluster and one session: frames in one word and in several, errors, lakes, a killed worker."""
     with spark_session(cluster.url, settings) as spark:

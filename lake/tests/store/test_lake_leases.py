@@ -134,6 +134,7 @@ def test_a_lost_lease_does_not_stop_a_seal(plan: Plan) -> None:
     bay.check()
 
 
+@pytest.mark.long
 def test_an_engine_that_seals_dies_anywhere_or_meets_a_collector(plan: Plan, tmp_path: Path) -> None:
     """DuckDB and a collector with NumPy: whoever dies or is quicker at whichever step, there is one result."""
     start, places = tmp_path / "start", range(1, 100)

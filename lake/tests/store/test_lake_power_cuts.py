@@ -187,6 +187,7 @@ def test_seal(build: Build) -> None:
     cut_at_every_call(build(2), sealing)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("groups", [0, 2, 3], ids=["new round", "known round", "merging"])
 def test_the_same_reports_come_to_another_collector(build: Build, groups: int) -> None:
     """It says that it knows them when it has seen the first one's part, so that part must last."""
@@ -218,6 +219,7 @@ def test_a_reader_while_another_collector_seals(build: Build) -> None:
     held_up_at_every_sync(build, 2, sealing, lambda site: site.read(site.two), first=True)
 
 
+@pytest.mark.long
 def test_an_append_while_another_collector_seals(build: Build) -> None:
     """What is late by a list that may not last is not counted by the next list either."""
 

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 try:
     import click
 except ModuleNotFoundError:
-    sys.exit("Error: click is not installed.\n  Hint: pip install 'reticent-otel[agent]'")
+    sys.exit(
+        "Error: click is not installed.\n  Hint: pip install 'reticent-otel[agent]', in a clone './otel[agent]'"
+    )
 
 from reticent.errors import MissingPackageError, ReticentError
 

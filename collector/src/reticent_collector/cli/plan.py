@@ -330,8 +330,8 @@ def _summary(plan: Plan, card: PrivacyCard, devices: int, confidence: float, hal
             "change as from any others that never change; values that change are protected less."
         )
     return (
-        f"{promise} With {devices:,} devices, each figure of {time} is known to ± {_percent(half_width)} of its range "
-        f"or better, with {confidence:.0%} confidence."
+        f"{promise} With {devices:,} devices, expect to know each figure of {time} to ± {_percent(half_width)} of its "
+        f"range or better, with {confidence:.0%} confidence."
     )
 
 

@@ -200,6 +200,14 @@ class Asked(NamedTuple):
         symmetric = abs(self.low + self.high - 1) < 1e-12
         return self if symmetric else self._replace(low=1 - self.high, high=1 - self.low)
 
+    @property
+    def widest(self) -> float:
+        """The truth M at which the variance is largest."""
+        of_reports, of_people = 1 / self.reports, (1 - 1 / self.reports) / self.devices
+        skew = (1 - 2 * self.low) / (self.high - self.low)
+        widest = (skew * of_reports + of_people) / (2 * (of_reports + of_people))
+        return min(max(widest, 0.0), 1.0)
+
     def variance(self, truth: Any) -> Any:
         """P(1-P)/N + (high-low)² M(1-M)/n · (1 - 1/N), with P the mean of the share, N reports and n devices."""
         share = self.low + (self.high - self.low) * truth

@@ -82,8 +82,7 @@ limit of many devices, since sd(a + b) ≤ sd(a) + sd(b); but quantiles do not a
 change it has no proof. So it is not offered.
 
 A difference of tags is one of different people: early adopters of a version differ from others. Within one round
-devices differ from segment to segment: pool segments by adding their counts. Counts of several versions of a plan
-are for `over_versions`.
+devices differ from segment to segment: pool segments by adding their counts.
 """
 
 from __future__ import annotations
@@ -333,7 +332,9 @@ def expected_average_half_width(
     else:
         law = _over_rounds(metric, max(1, int(devices * mechanism.least_share)), rounds)
     tail = (1 - confidence) / mechanism.intervals / 2
-    share = float(metric.channel.share(truth_at(metric, at)))
+    share = law.low + (law.high - law.low) * law.widest
+    if at is not None:
+        share = float(metric.channel.share(truth_at(metric, at)))
     lower, upper = average_interval(law, np.array(share), tail)
     return metric.top * float(upper - lower) / 2 / float(metric.channel.contrast)
 
@@ -361,8 +362,7 @@ def _over_windows(metric: Metric, reports: int, windows: int, parts: float) -> R
     asked = Asked(
         _rounded_down(metric, max(1, int(reports / parts))), _rounded_down(metric, reports), low, high
     )
-    middle = (1 - 2 * low) / (2 * (high - low)) if low < 0.5 else 0.0
-    return asked if asked.variance(middle) < steady.variance(middle) else steady
+    return asked if asked.variance(asked.widest) < steady.variance(steady.widest) else steady
 
 
 def _rounded_down(metric: Metric, count: int) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import reticent
+from reticent.errors import to_install
 
 OLDEST_SQLITE = (3, 35, 0)
 """The first with RETURNING, which the embedded store needs. The device works with any."""
@@ -73,7 +74,6 @@ def installation() -> Iterator[Check]:
 
 def of_package(package: str, libraries: tuple[Requirement, ...]) -> Check:
     """A package of reticent, or an extra of one: complete, missing in whole or part, or too old."""
-    command = f"pip install '{package}'"
     name = package
     missing = [library.name for library in libraries if library.installed is None]
     old = [
@@ -82,10 +82,12 @@ def of_package(package: str, libraries: tuple[Requirement, ...]) -> Check:
         if library.installed is not None and _numbers(library.installed) < _numbers(library.oldest)
     ]
     if old:
-        return INSTALLATION(name, "problem", f"too old: {', '.join(old)}", f"{command} --upgrade")
+        return INSTALLATION(
+            name, "problem", f"too old: {', '.join(old)}", f"pip install --upgrade '{package}'"
+        )
     if missing:
         message = f"not installed: {', '.join(missing)}; for {VERBS.get(package, '')}"
-        return INSTALLATION(name, "note", message, f"{command}, if you need it")
+        return INSTALLATION(name, "note", message, f"if you need it: {to_install(package)}")
     own = [f"{library.name} {library.installed}" for library in libraries]
     return INSTALLATION(name, "ok", ", ".join(own))
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from reticent.mechanisms import Buckets, Flip, Mechanism, OneBitMean, SubsetSelection
 from reticent.plan import Answers, Group, Metric, Plan
-from reticent.plan.card import privacy_card
 from reticent_collector.estimates import expected_variance
+from reticent_collector.privacy.card import privacy_card
 from reticent_lab.crowd import Crowd, CrowdDraws
 from reticent_lab.fleet import read_values
 from reticent_lab.simulate import true_values
@@ -123,8 +123,8 @@ def main() -> None:
                 drawn_and_expected(plan, values, given.repetitions) for plan in (before, after)
             )
             ratio, error = ratio_of(old, new)
-            losses = [round(float(privacy_card(plan).constant if name == "remembered" else plan.round_loss), 3)
-                      for plan in (before, after)]  # fmt: skip
+            losses = [round(float(card.constant if name == "remembered" else card.round), 3)
+                      for card in map(privacy_card, (before, after))]  # fmt: skip
             print(
                 f"{count:2} metrics, {name:10}  loss {losses[0]:.3f} and {losses[1]:.3f}   variance ratio "
                 f"{ratio:6.2f} ± {error:.2f}, expected {old_due / new_due:6.2f}"

@@ -1,4 +1,4 @@
-(** * The claims of CLAIMS (src/reticent/privacy/claims.py), for every plan, with the formulas of the documentation
+(** * The claims of CLAIMS (reticent_collector/privacy/claims.py), for every plan, with the formulas of the documentation
 
     For each: whom it compares, over what, and the figure. [answers secret class_of m history] is everything that a device
     ever sends about metric m. [loss L X Y]: whatever is sent is at most e^L times as likely in case X as in case Y.

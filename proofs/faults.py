@@ -19,8 +19,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import reticent
+import reticent_collector
 
-PACKAGE = Path(reticent.__file__).parent
+PACKAGES = {
+    package.__name__: Path(str(package.__file__)).parent for package in (reticent, reticent_collector)
+}
 PROOFS = Path(__file__).parent
 REFUSED_AT_LEAST = 35
 
@@ -64,10 +67,15 @@ class Fault:
     plan: str
 
 
-RESPONSE, GRIDS, MEANS = "mechanisms/response.py", "mechanisms/grids.py", "mechanisms/one_bit_mean.py"
-ANSWERS, LOSS, JOINT, CARD = "device/answers.py", "privacy/loss.py", "privacy/joint.py", "plan/card.py"
-PATTERNS, D_BIT_FLIP = "privacy/patterns.py", "mechanisms/d_bit_flip.py"
-MECHANISM, SUBSET = "mechanisms/mechanism.py", "mechanisms/subset_selection.py"
+RESPONSE, GRIDS, MEANS = (
+    "reticent/mechanisms/response.py",
+    "reticent/mechanisms/grids.py",
+    "reticent/mechanisms/one_bit_mean.py",
+)
+ANSWERS, D_BIT_FLIP = "reticent/device/answers.py", "reticent/mechanisms/d_bit_flip.py"
+LOSS, JOINT = "reticent_collector/privacy/loss.py", "reticent_collector/privacy/joint.py"
+PATTERNS, CARD = "reticent_collector/privacy/patterns.py", "reticent_collector/privacy/card.py"
+MECHANISM, SUBSET = "reticent/mechanisms/mechanism.py", "reticent/mechanisms/subset_selection.py"
 
 FAULTS = [
     Fault(
@@ -312,13 +320,17 @@ def refused(plan: str, fault: Fault | None) -> str:
     """Why the certificate of a plan is refused, with a fault in the package; empty if it is accepted."""
     with TemporaryDirectory() as folder:
         if fault is not None:
-            shutil.copytree(PACKAGE, Path(folder) / "reticent", ignore=shutil.ignore_patterns("__pycache__"))
-            path = Path(folder) / "reticent" / fault.file
+            package = fault.file.partition("/")[0]
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(PACKAGES[package], Path(folder) / package, ignore=ignored)
+            path = Path(folder) / fault.file
             source = path.read_text()
             if source.count(fault.old) != 1:
                 raise ValueError(f"{fault.what}: {fault.file} has no single {fault.old!r}")
             path.write_text(source.replace(fault.old, fault.new))
-        paths = os.pathsep.join([folder, str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")])
+        paths = os.pathsep.join(
+            [folder, *(str(home.parent) for home in PACKAGES.values()), os.environ.get("PYTHONPATH", "")]
+        )
         command = [sys.executable, "-c", CHECK, PLANS[plan], str(PROOFS)]
         environment = {**os.environ, "PYTHONPATH": paths}
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

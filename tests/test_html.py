@@ -18,12 +18,15 @@ from hypothesis import strategies as st
 
 import reticent
 from reticent.device import Entry, Epoch, Receipt, Told
-from reticent.html import Safe, bar, details, note, page, safe, table, under
+from reticent.html import Safe, details, note, page, safe, table
+from reticent.losses import printed
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan, Segment
-from reticent.privacy import CLAIMS, printed
 from reticent_collector.counts import HistogramCounts, MeanCounts
 from reticent_collector.estimates import cumulative, estimate
+from reticent_collector.estimates.notebook import bar
+from reticent_collector.privacy import CLAIMS
+from reticent_collector.privacy.card import plan_html
 
 ROOT = Path(__file__).parents[1]
 EVIL = "</td></table><script>alert('1')</script><img src=x onerror=\"alert(2)\"> & <b>"
@@ -102,13 +105,9 @@ def everything() -> list[str]:
         band = cumulative(replace(SPREAD, unit=unit), [SHARES])
         mean = estimate(replace(HOURS, unit=unit), SEEN)
         found += [mean, shares.buckets[0], shares, band, band.quantile(0.5)]
-    found += [
-        evil_plan(),
-        Plan.load(ROOT / "examples/plan.toml"),
-        evil_receipt(),
-        Receipt("plan", (TOLD,), (ENTRY,)),
-    ]
-    return [each._repr_html_() for each in found]
+    found += [evil_receipt(), Receipt("plan", (TOLD,), (ENTRY,))]
+    plans = evil_plan(), Plan.load(ROOT / "examples/plan.toml")
+    return [*(each._repr_html_() for each in found), *map(plan_html, plans)]
 
 
 # The pieces
@@ -117,7 +116,7 @@ def everything() -> list[str]:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_text_comes_out_as_it_went_in(text: str) -> None:
     html = page(
-        table(text, [text, "b"], [[text, under("", text)]], [[text, 1]]),
+        table(text, [text, "b"], [[text, safe(text)]], [[text, 1]]),
         note(text),
         details(text, note(text)),
     )
@@ -183,7 +182,7 @@ def test_tables_have_a_caption_and_headers_a_scope(html: str) -> None:
 
 
 def test_a_plan_shows_what_is_asked_and_its_card() -> None:
-    asked, card = Reader(Plan.load(ROOT / "examples/plan.toml")._repr_html_()).tables
+    asked, card = Reader(plan_html(Plan.load(ROOT / "examples/plan.toml"))).tables
     assert asked[0] == ["metric", "asks for", "range", "mechanism", "epsilon", "flip"]
     assert asked[1][1:] == ["mean", "0 to 21,600 second", "one-bit-mean", "1.0", "0.2"]
     assert asked[1][0] == "editor_secondsSeconds with the editor in front"
@@ -201,7 +200,7 @@ def test_a_plan_shows_what_is_asked_and_its_card() -> None:
 
 
 def test_a_plan_rounds_epsilon_up() -> None:
-    html = Plan("p", 1, 3600, 3600, (Metric("m", OneBitMean("0.12341", 1)),))._repr_html_()
+    html = plan_html(Plan("p", 1, 3600, 3600, (Metric("m", OneBitMean("0.12341", 1)),)))
     assert ">0.1235<" in html
     assert "0.1234<" not in html
 
@@ -209,7 +208,7 @@ def test_a_plan_rounds_epsilon_up() -> None:
 def test_a_plan_names_steps_widths_and_fractions() -> None:
     fine = Metric("a", OneBitMean(2, "0.5", "0.1"), unit="second")
     bits = Metric("b", DBitFlip("0.5", Buckets.even(24, 8), 2, "paper"))
-    ((_, mean, histogram), card) = Reader(Plan("p", 3, 90, 0, (fine, bits))._repr_html_()).tables
+    ((_, mean, histogram), card) = Reader(plan_html(Plan("p", 3, 90, 0, (fine, bits)))).tables
     assert mean == ["a", "mean, 5 steps", "0 to 0.5 second", "one-bit-mean", "2.0", "0"]
     assert histogram == ["b", "histogram, 8 buckets", "0 to 24", "d-bit-flip, 2 bits, paper", "0.5", "0"]
     assert card[1][4:] == ["infinite", "infinite"]  # without flips, nothing hides when a device changes
@@ -226,15 +225,15 @@ import reticent
 from reticent.device import Receipt
 plan = reticent.Plan.load(sys.argv[1])
 assert "reticent.html" not in sys.modules
-print(plan._repr_html_().count("<table"), Receipt("app-usage")._repr_html_().count("<table"))
+print(Receipt("app-usage")._repr_html_().count("<table"))
 """
 
 
-def test_a_bare_install_shows_plans_and_receipts_and_loads_nothing_for_it_before() -> None:
+def test_a_bare_install_shows_receipts_and_loads_nothing_for_it_before() -> None:
     command = [sys.executable, "-S", "-c", PROGRAM, str(ROOT / "examples/plan.toml")]
     path = {"PYTHONPATH": str(Path(reticent.__file__).parents[1])}
     done = subprocess.run(command, env=path, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout, done.stderr) == ("2 2\n", "")
+    assert (done.stdout, done.stderr) == ("2\n", "")
 
 
 # The receipt

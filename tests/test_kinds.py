@@ -12,11 +12,11 @@ from reticent.device import Policy, answer
 from reticent.errors import ParameterError, PlanError
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.plan.card import privacy_card
 from reticent.testing import sandbox
 from reticent_collector.counts import HistogramCounts, MeanCounts
 from reticent_collector.estimates import HistogramEstimate, cumulative, estimate, expectation_maximisation
 from reticent_collector.plans import diff, lint
+from reticent_collector.privacy.card import plan_html, privacy_card
 from reticent_lab.audit import audit
 from reticent_lab.fleet import VectorisedFleet
 from reticent_lab.fleet.draws import HashDraws
@@ -193,7 +193,7 @@ def test_a_choice_and_a_flag_need_no_unit() -> None:
 
 
 def test_a_notebook_shows_what_can_be_answered() -> None:
-    page = Plan.from_toml(KINDS)._repr_html_()
+    page = plan_html(Plan.from_toml(KINDS))
     for words in ("choice, 3 labels", "build, test, run", "yes or no", "0 to 1,000, or absent"):
         assert words in page
 

@@ -26,7 +26,6 @@ def test_the_public_names_are_sorted_complete_and_there() -> None:
     [
         "reticent",
         "reticent.device",
-        "reticent.privacy",
         "reticent.testing",
         "reticent_collector.http",
         "reticent_collector.stores",

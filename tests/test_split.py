@@ -13,9 +13,9 @@ from scipy.stats import chi2
 from reticent.device import Policy, answer
 from reticent.device.answers import part_at, part_hit
 from reticent.errors import ParameterError, PlanError
+from reticent.losses import loss_of_report
 from reticent.mechanisms import Buckets, HadamardBit, SubsetSelection
 from reticent.plan import Metric, Plan
-from reticent.plan.card import privacy_card
 from reticent.testing import sandbox
 from reticent_collector.counts import HistogramCounts
 from reticent_collector.estimates import (
@@ -29,6 +29,7 @@ from reticent_collector.estimates import (
 from reticent_collector.estimates.postprocess import clip, norm_sub
 from reticent_collector.plans import diff
 from reticent_collector.plans.export import export_plan
+from reticent_collector.privacy.card import privacy_card
 from reticent_lab.audit import audit
 from reticent_lab.crowd import Crowd, SplitLaw
 from reticent_lab.fleet import VectorisedFleet
@@ -200,7 +201,7 @@ def test_programs_record_each_part_by_its_name() -> None:
 
 
 def test_a_window_loses_epsilon_and_a_card_is_that_of_a_choice() -> None:
-    assert Plan.from_toml(SAMPLED).round_loss == 1.0
+    assert loss_of_report(Plan.from_toml(SAMPLED)) == 1.0
     card = privacy_card(Plan.from_toml(REMEMBERED))
     choice = REMEMBERED.replace('"split"', '"choice"').replace("max_value = 21600\n", "")
     assert card.loss == privacy_card(Plan.from_toml(choice)).loss

@@ -15,9 +15,9 @@ from starlette.datastructures import QueryParams
 
 from reticent.device import answer
 from reticent.errors import ParameterError, ReportError
+from reticent.losses import loss_of_report
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, SubsetSelection
 from reticent.plan import Plan
-from reticent.privacy import loss_of_window
 from reticent.reports import Report, Verdict, from_packed, to_json, to_packed
 from reticent_collector.cli.plan import plan as plan_group
 from reticent_collector.counts import HistogramCounts, count_reports
@@ -32,6 +32,7 @@ from reticent_collector.estimates import (
 from reticent_collector.http.wire import Wire
 from reticent_collector.plans import lint
 from reticent_collector.plans.export import export_plan
+from reticent_collector.privacy import loss_of_window, privacy_card
 from reticent_lab.audit import audit
 from reticent_lab.crowd import law_of
 from reticent_lab.fleet import VectorisedFleet
@@ -212,8 +213,8 @@ def test_estimates_and_what_is_made_of_them() -> None:
 
 
 def test_a_window_loses_the_sum_of_epsilons() -> None:
-    assert PLAN.round_loss == 1.5
-    assert SOME.round_loss == 1.0
+    assert (loss_of_report(PLAN), privacy_card(PLAN).window) == (1.5, 1.5)
+    assert (loss_of_report(SOME), privacy_card(SOME).window) == (1.0, 1.0)
     assert loss_of_window([COMMAND.mechanism, HOURS.mechanism], [], 1) == 1.0
     assert "tracking" not in {problem.rule for problem in lint(PLAN)}
 

@@ -24,8 +24,6 @@ from reticent.mechanisms import (
     add_mechanism,
 )
 from reticent.plan import Plan
-from reticent.plan.card import privacy_card
-from reticent.privacy import loss_by_width
 from reticent.testing import sandbox
 from reticent_collector.counts import HistogramCounts, count_reports
 from reticent_collector.estimates import (
@@ -34,6 +32,8 @@ from reticent_collector.estimates import (
     expectation_maximisation,
     expected_half_width,
 )
+from reticent_collector.privacy import loss_by_width
+from reticent_collector.privacy.card import privacy_card
 from reticent_lab.audit import audit
 from reticent_lab.fleet import VectorisedFleet
 from reticent_lab.fleet.draws import HashDraws

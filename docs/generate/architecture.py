@@ -36,7 +36,8 @@ PARTS = {
         "times": "when rounds begin",
         "mechanisms": "P(bit | value)",
         "html": "escaped fragments",
-        "privacy": "losses, patterns",
+        "losses": "bounds that a device counts with",
+        "claims": "what a device promises",
         "plan": "what is asked, and what is refused",
         "reports": "the wire: bytes and rules",
         "device": "value to report",
@@ -45,6 +46,7 @@ PARTS = {
         "cli": "the command, and a device's verbs",
     },
     "reticent_collector": {
+        "privacy": "exact losses, claims",
         "counts": "reports to counts",
         "columns": "table of results",
         "plans": "linter, export",

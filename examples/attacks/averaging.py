@@ -6,8 +6,8 @@ from drawing import curves, publish, ticks
 from gallery import options, table
 from numpy.typing import NDArray
 
-from reticent.privacy import loss_of_constant_device
 from reticent_collector.plots import COLOURS, panels
+from reticent_collector.privacy import loss_of_constant_device
 
 
 def beliefs(said: NDArray[np.int64]) -> NDArray[np.float64]:

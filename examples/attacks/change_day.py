@@ -5,10 +5,11 @@ from drawing import curves, publish
 from gallery import DAY, options, table
 from numpy.typing import NDArray
 
+from reticent.losses import printed
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.privacy import loss_of_moved_change, printed
 from reticent_collector.plots import panels
+from reticent_collector.privacy import loss_of_moved_change
 from reticent_lab.fleet import VectorisedFleet
 
 BIT, DAYS = OneBitMean(epsilon=1, max_value=1440), 30

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, Channel, DBitFlip, Flip, OneBitMean
-from reticent.privacy import loss_per_round
+from reticent_collector.privacy import loss_per_round
 from reticent_paper import central
 from reticent_paper.central import central_loss, central_loss_one_round
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
-from reticent.privacy import loss_by_width
+from reticent_collector.privacy import loss_by_width
 from reticent_paper import histograms
 from reticent_paper.claims import EPSILONS, ClaimVerdict, Setting
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reticent.mechanisms import Grid
-from reticent.privacy import pattern
+from reticent_collector.privacy import pattern
 from reticent_lab.fleet import Constant, Uniform
 from reticent_lab.fleet.draws import HashDraws
 from reticent_lab.pattern_supports import supports

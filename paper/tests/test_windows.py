@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reticent.privacy import printed
+from reticent.losses import printed
 from reticent_paper.windows import ALL_APPS, ONE_APP, ONE_MEMO, PER_SLOT, WAYS, figures, habit_guessed
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from reticent import Metric, Plan
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, Mechanism, OneBitMean
-from reticent.plan.card import privacy_card
-from reticent.privacy import losses
 from reticent_collector.estimates import expected_variance
+from reticent_collector.privacy import losses
+from reticent_collector.privacy.card import privacy_card
 from reticent_paper.baselines import Laplace
 
 ROOT = Path(__file__).parents[2]

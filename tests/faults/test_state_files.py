@@ -24,8 +24,8 @@ from tests.shared.plans import APP_USAGE, EDITOR_HOURS, EDITOR_SECONDS
 from reticent.device import Device, Policy
 from reticent.device.statefile import StateFile
 from reticent.errors import StateError
+from reticent.losses import compose
 from reticent.plan import Plan
-from reticent.privacy import compose
 from reticent.reports import Report, from_json, to_json
 from reticent.testing import ManualClock, RecordingTransport
 

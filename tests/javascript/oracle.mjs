@@ -7,7 +7,7 @@ import { fromHex, toHex } from "../../device-js/src/bytes.js";
 import { Draws } from "../../device-js/src/draws.js";
 import { Fraction } from "../../device-js/src/fraction.js";
 import { problems } from "../../device-js/src/limits.js";
-import { epsilon, lifetimeLoss, ln, lossByWidth, lossOfReport, lossOfRound } from "../../device-js/src/losses.js";
+import { compose, epsilon, lifetimeLoss, ln, lossByWidth, lossOfReport, lossOfRound } from "../../device-js/src/losses.js";
 import { OneBitMean } from "../../device-js/src/mechanisms.js";
 import { readPlan } from "../../device-js/src/plan.js";
 import { Policy } from "../../device-js/src/policy.js";
@@ -57,8 +57,9 @@ const doing = {
       lifetime: lifetimeLoss(metric),
       widths: Array.from({ length: metric.mechanism.classes }, (_, width) => lossByWidth(metric, width + 1)),
     }));
-    const lifetime = metrics.reduce((sum, one) => sum + one.lifetime, 0);
-    return { report, metrics, refused: problems(new Policy(policy), plan, lifetime).length > 0 };
+    const dearest = metrics.map((one) => one.lifetime).sort((one, other) => other - one);
+    const lifetime = compose(dearest.slice(0, plan.asked));
+    return { report, metrics, lifetime, refused: problems(new Policy(policy), plan, lifetime).length > 0 };
   },
   outcome: ({ status, after, text }) => outcomeOf(status, after, text),
   async history({ plan, consent, steps }) {

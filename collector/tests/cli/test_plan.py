@@ -106,6 +106,21 @@ def test_a_sampled_plan_has_a_loss_per_window(tmp_path: Path) -> None:
     assert "Sampled answers, one report in 7d: 3.0 in a window, 162 any two histories" in remembered
 
 
+def test_a_default_device_takes_a_plan_up_or_refuses_it(tmp_path: Path) -> None:
+    """By its bound: the parts of a group that a device answers count as their sum, so it may exceed the card."""
+    _, answer = check(tmp_path, counters(1))
+    assert answer["default_device"]["refuses"] == []
+    assert "which counts 0.5695 for a report and 2.0 for life, takes it up." in " ".join(
+        run("plan", "check", tmp_path / "plan.toml").output.split()
+    )
+    _, dearer = check(tmp_path, counters(7))
+    assert [reason.split(";")[0] for reason in dearer["default_device"]["refuses"]] == [
+        "with this plan the state file can lose 14 for life"
+    ]
+    shown = " ".join(run("plan", "check", tmp_path / "plan.toml").output.split())
+    assert "refuses it; with this plan the state file can lose 14 for life; the policy allows 12" in shown
+
+
 def test_certified_is_said_of_certified_plans_only(tmp_path: Path) -> None:
     certified = "Certified: proofs/ derives every loss above"
     assert certified in run("plan", "check", "examples/plan.toml").output
@@ -121,7 +136,7 @@ def test_the_summary_rounds_the_odds_up(tmp_path: Path) -> None:
     counter = f"[metrics.a]\n{COUNTER}"
     _, answer = check(tmp_path, HEAD + counter)
     assert "at most 2.72 times as likely from values that never change" in answer["summary"]
-    assert "100,000 devices, each figure of 6h is known to ± 1.2 % of its range" in answer["summary"]
+    assert "100,000 devices, expect to know each figure of 6h to ± 1.2 % of its range" in answer["summary"]
     half = counter.replace("epsilon = 1", "epsilon = 0.5").replace(".a]", ".b]")
     _, answer = check(tmp_path, HEAD + counter + half)
     assert "at most 4.49 times" in answer["summary"]

@@ -30,7 +30,7 @@ def test_a_plan_to_start_from_has_no_problem_and_devices_take_it_up(kind: str, t
     assert checked["problems"] == []
     plan = Plan.load(file)
     assert {metric.kind for metric in plan.metrics} >= {"mean", "flag", "choice", "histogram"}
-    assert not Policy().problems(plan, plan.round_loss, 0.0)
+    assert not Policy().problems(plan)
     assert plan.expires is not None
     assert plan.expires >= datetime.now(UTC).date() + timedelta(days=364)
     for metric in plan.metrics:

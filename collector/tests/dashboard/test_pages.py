@@ -16,14 +16,14 @@ from collector.tests.dashboard.conftest import FIRST
 from tests.shared.plans import CLEAR
 
 from reticent.plan import Plan
-from reticent.plan.card import privacy_card
-from reticent.privacy import CLAIMS
 from reticent.reports import Report
 from reticent_collector.dashboard import labels, login_page
 from reticent_collector.dashboard.views import size_of
 from reticent_collector.estimates import expected_half_width, norm_sub
 from reticent_collector.estimates.table import csv_text
 from reticent_collector.figures import Unit
+from reticent_collector.privacy import CLAIMS
+from reticent_collector.privacy.card import privacy_card
 from reticent_collector.results import Selection
 from reticent_collector.stores import Layout, RoundKey
 from reticent_lab.fleet import SdkFleet

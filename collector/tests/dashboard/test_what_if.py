@@ -11,9 +11,9 @@ import pytest
 
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.plan.card import privacy_card
-from reticent.privacy import CLAIMS
 from reticent_collector.estimates import expected_average_half_width, expected_half_width
+from reticent_collector.privacy import CLAIMS
+from reticent_collector.privacy.card import privacy_card
 
 PAGE = "/plans/app-usage"
 

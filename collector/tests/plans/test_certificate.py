@@ -13,9 +13,9 @@ from tests.shared.plans import SAVES
 
 from reticent.mechanisms import Flip
 from reticent.plan import Plan
-from reticent.plan.card import privacy_card
 from reticent_collector.plans import certificate
 from reticent_collector.plans.certificate import certify, check, is_certified
+from reticent_collector.privacy.card import privacy_card
 
 ROOT = Path(__file__).parents[3]
 PLANS = sorted([*(ROOT / "examples").rglob("*.toml"), *(ROOT / "proofs/plans").glob("*.toml")])

@@ -456,16 +456,13 @@ def _check_state(shown: Status) -> list[Finding]:
 def _check_plan(path: str, shown: Status | None) -> list[Finding]:
     from reticent.device import Policy
     from reticent.plan import Plan
-    from reticent.plan.card import privacy_card
 
     try:
         plan = Plan.load(path)
     except (ReticentError, OSError) as error:
         return [("plan", "problem", str(error))]
-    card = privacy_card(plan)
-    lifetime = 0.0 if plan.answers.sampled else card.lifetime
     findings: list[Finding] = [("plan", "ok", f"{plan.name}, version {plan.version}")]
-    for reason in Policy().problems(plan, card.round, lifetime):
+    for reason in Policy().problems(plan):
         findings.append(("plan", "note", f"a device with the default policy refuses it: {reason}"))
     if plan.has_expired(time.time()):
         findings.append(("plan", "problem", f"expired on {plan.expires}: devices do not answer it"))

@@ -605,6 +605,14 @@ def test_new_answers_to_old_questions_are_asked_for_again(device_of: Make, clock
     assert device.receipt().total_loss > 0
 
 
+@pytest.mark.parametrize(("window", "consent"), [("14d", "granted"), ("21d", "granted"), ("7d", "unset")])
+def test_shorter_windows_are_more(window: str, consent: str, device_of: Make, plan_text: str) -> None:
+    """Each window costs what it did: there are more of them."""
+    device_of(Plan.from_toml(sampled_text(plan_text, "14d"))).set_consent("granted")
+    later = sampled_text(plan_text, window).replace("version = 1", "version = 2")
+    assert device_of(Plan.from_toml(later)).consent == consent
+
+
 def test_more_metrics_in_a_report_of_the_same_window_are_more(device_of: Make, plan_text: str) -> None:
     """Each metric costs what it did: it is the whole report that costs more."""
     text = sampled_text(plan_text, "7d")

@@ -17,9 +17,9 @@ import pytest
 from tests.shared.devices import HERE, SECONDS
 
 from reticent.device import Device, Policy, in_range
+from reticent.losses import printed
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Plan
-from reticent.privacy import printed
 from reticent.reports import Report
 from reticent.testing import ManualClock
 

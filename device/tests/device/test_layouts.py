@@ -128,6 +128,30 @@ def test_a_file_is_opened_and_the_device_goes_on_as_it_would_have(old: Path, tmp
     assert_same_device(old, tmp_path / "state")
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "consent"),
+    [
+        ("granted", ("version = 1", "version = 2"), "granted"),
+        ("granted", ("flip = 0.2", "flip = 0.3"), "granted"),
+        ("granted", ("flip = 0.2", "flip = 0.15"), "unset"),
+        ("granted", ("epsilon = 1.0", "epsilon = 1.5"), "unset"),
+        ("windows", ("version = 1", "version = 2"), "unset"),
+    ],
+)
+@pytest.mark.parametrize("folder", ["layout-1", "layout-2"])
+def test_a_choice_with_the_figures_that_were_first_written_holds_for_a_plan_that_asks_no_more(
+    folder: str, name: str, change: tuple[str, str], consent: str, tmp_path: Path
+) -> None:
+    """How long a window was is not in it: people are asked again."""
+    old, state = HERE / folder / name, tmp_path / "state"
+    unpack(old, state)
+    text = plan_of(old).replace("version = 1", "version = 2")
+    assert change[0] in plan_of(old)
+    later = Plan.from_toml(text.replace(*change))
+    with Device(later, state, clock=ManualClock(told(old)["now"]), policy=ANYWHERE) as device:
+        assert device.consent == consent
+
+
 def test_a_file_is_upgraded_by_a_later_version(old: Path, tmp_path: Path, later_version: None) -> None:
     state = tmp_path / "state"
     unpack(old, state)

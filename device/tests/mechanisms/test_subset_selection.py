@@ -15,7 +15,7 @@ from reticent.errors import ParameterError, PlanError
 from reticent.mechanisms import SCALE, Buckets, Flip, SubsetSelection
 from reticent.mechanisms.subset_selection import best_size, weights
 from reticent.plan import Metric, Plan
-from reticent.privacy import loss_per_round, losses
+from reticent_collector.privacy import loss_per_round, losses
 
 DIGITS = Context(prec=100)
 Weights = Callable[[Fraction, int, int], tuple[int, int]]

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 import pytest
 
 from reticent.errors import ParameterError, PlanError
+from reticent.losses import compose
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Answers, Metric, Plan
-from reticent.plan.card import privacy_card
-from reticent.privacy import compose, joint_limit_loss
 from reticent_collector.plans import diff, lint
 from reticent_collector.plans.linter import lint_succession
+from reticent_collector.privacy import joint_limit_loss
+from reticent_collector.privacy.card import privacy_card
 
 HEAD = '[plan]\nname = "p"\nversion = 1\nround = "6h"\nowner = "someone"\nexpires = 2099-01-01\n'
 METRICS = "".join(

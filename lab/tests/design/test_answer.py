@@ -21,9 +21,9 @@ from reticent.device import Policy
 from reticent.errors import ParameterError
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Answers, Metric, Plan
-from reticent.plan.card import privacy_card
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.estimates import expected_average_half_width
+from reticent_collector.privacy.card import privacy_card
 from reticent_lab.crowd import Crowd
 from reticent_lab.design import (
     WINDOWS,
@@ -165,7 +165,7 @@ def tried(
     loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[
         question.promise
     ] or 0.0
-    refused = Policy().problems(plan, plan.round_loss, 0.0 if window else card.lifetime)
+    refused = Policy().problems(plan)
     reports = question.devices // question.segments
     confidence = 1 - (1 - question.confidence) / max(1, means)
     part = expected_average_half_width(
@@ -202,7 +202,7 @@ def check(best: Proposal) -> None:
     loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[question.promise]
     assert loss is not None
     assert loss <= question.limit
-    assert not Policy().problems(plan, plan.round_loss, 0.0 if plan.answers.sampled else card.lifetime)
+    assert not Policy().problems(plan)
     answering = max(1, question.devices // question.segments * plan.asked // len(plan.metrics))
     assert [metric.name for part in best.parts for metric in part.metrics] == [*plan.by_name]
     for part in best.parts:
@@ -270,8 +270,7 @@ def other_of(near: Proposal, shape: PlanShape, parts: list[Any]) -> tuple[float,
     loss = {"constant": card.constant, "window": card.window, "year": card.any_history}[
         question.promise
     ] or 0.0
-    lifetime = 0.0 if plan.answers.sampled else card.lifetime
-    if loss > question.limit or Policy().problems(plan, plan.round_loss, lifetime):
+    if loss > question.limit or Policy().problems(plan):
         return None
     answering = max(1, question.devices // question.segments * shape.asked // len(parts))
     factors, met = [], True

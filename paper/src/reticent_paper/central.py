@@ -17,8 +17,9 @@ from scipy.special import logsumexp
 from scipy.stats import binom
 
 from reticent.errors import ParameterError
+from reticent.losses import compose
 from reticent.mechanisms import Channel, Flip, Mechanism
-from reticent.privacy import change_odds, compose, upward
+from reticent_collector.privacy import change_odds, upward
 
 Floats = NDArray[np.float64]
 

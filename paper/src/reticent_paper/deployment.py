@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import privacy
+from reticent.losses import compose
 from reticent.plan import Plan
+from reticent_collector import privacy
 from reticent_collector.estimates import Estimate, estimate
 from reticent_collector.plots import COLOURS, panels
 from reticent_lab.crowd import Crowd, CrowdDraws, law_of
@@ -253,10 +254,10 @@ def losses_table() -> Rows:
     switch = privacy.loss_of_switch(DEPLOYED, FLIP, rounds // 2, rounds - rounds // 2)
     for what, one, several, *printed in (
         ("one round", single, privacy.joint_limit_loss(apps, flips, SIX_HOURS), PRINTED_ROUND, PRINTED_JOINT),
-        ("one round, without a joint limit", single, privacy.compose([single] * len(APPS)), "", ""),
+        ("one round, without a joint limit", single, compose([single] * len(APPS)), "", ""),
         ("one round, however many apps", single, privacy.paper_joint_limit_loss(DEPLOYED, FLIP), "", ""),
         (f"{rounds} rounds, steady device", steady, all_steady, "", ""),
-        ("any number of rounds, same pattern", lifetime, privacy.compose([lifetime] * len(APPS)), "", ""),
+        ("any number of rounds, same pattern", lifetime, compose([lifetime] * len(APPS)), "", ""),
         (f"{rounds} rounds: that it switched half-way", switch.switched_over_constant, "", "", ""),
     ):
         numbers = {"what": what, "one app": one, "all apps": several}

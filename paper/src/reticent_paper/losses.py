@@ -6,9 +6,9 @@ from fractions import Fraction
 from itertools import product
 from math import exp, isclose, log
 
-from reticent import privacy
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, OneBitMean
+from reticent_collector import privacy
 from reticent_paper.claims import DAY, ExperimentResult, Finding, NumberTable, Rows, claim, table
 
 DEPLOYED = OneBitMean(epsilon=1, max_value=21_600)

@@ -10,9 +10,9 @@ from math import comb, exp, inf, log
 import numpy as np
 from scipy.stats import binom
 
-from reticent import privacy
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, OneBitMean
 from reticent.plan import Metric
+from reticent_collector import privacy
 from reticent_collector.estimates import paper_bound
 from reticent_lab.audit.exact import loss_of_constant
 from reticent_paper.baselines import BinFlip, BinFlipPlus, KFlip, Laplace

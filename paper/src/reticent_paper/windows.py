@@ -27,10 +27,10 @@ from scipy.stats import binom
 
 from reticent.mechanisms import Flip
 from reticent.plan import Answers, Plan
-from reticent.plan.card import privacy_card
 from reticent_collector.counts import MeanCounts
 from reticent_collector.estimates import average, estimate
 from reticent_collector.plots import COLOURS, drawing, panels, save
+from reticent_collector.privacy.card import privacy_card
 from reticent_lab.crowd import Crowd, CrowdDraws, law_of
 from reticent_paper.deployment import APPS, EXAMPLE, ROUNDS_PER_DAY, SIX_HOURS, crowd
 from reticent_paper.losses import DEPLOYED, FLIP

@@ -15,12 +15,12 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from reticent.claims import NOT_COVERED
+from reticent.device import Policy
 from reticent.errors import ParameterError, PlanError, Problem
+from reticent.losses import lifetime_of, loss_of_report, printed
 from reticent.mechanisms import Flip
 from reticent.plan import Answers, Metric, Plan
-from reticent.plan.card import PrivacyCard, duration, privacy_card
-from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, Losses, printed
-from reticent.privacy.rounding import precise, upward
 from reticent_collector.cli.options import confidence_option, input_file
 from reticent_collector.cli.output import (
     VerbGroup,
@@ -37,6 +37,9 @@ from reticent_collector.plans import export_plan, lint, plan_tracking
 from reticent_collector.plans.linter import lint_succession
 from reticent_collector.plans.matching import Tracking, tracking_in_words
 from reticent_collector.plans.starters import STARTERS, starter_plan
+from reticent_collector.privacy import CLAIMS, MEANING, Losses
+from reticent_collector.privacy.card import PrivacyCard, duration, privacy_card
+from reticent_collector.privacy.rounding import precise, upward
 
 WEEK = 7 * 86_400
 _TIMES = {3600: "an hour", 86_400: "a day", WEEK: "a week", 4 * WEEK: "four weeks"}
@@ -303,6 +306,11 @@ def _answer(
         "tracking": asdict(plan_tracking(plan, devices)),
         "division": None if division is None else asdict(division),
         "certified": certified,
+        "default_device": {
+            "report": loss_of_report(plan),
+            "lifetime": lifetime_of(plan),
+            "refuses": Policy().problems(plan),
+        },
     }
 
 
@@ -322,8 +330,8 @@ def _summary(plan: Plan, card: PrivacyCard, devices: int, confidence: float, hal
             "change as from any others that never change; values that change are protected less."
         )
     return (
-        f"{promise} With {devices:,} devices, each figure of {time} is known to ± {_percent(half_width)} of its range "
-        f"or better, with {confidence:.0%} confidence."
+        f"{promise} With {devices:,} devices, expect to know each figure of {time} to ± {_percent(half_width)} of its "
+        f"range or better, with {confidence:.0%} confidence."
     )
 
 
@@ -397,6 +405,16 @@ def _print_card(screen: Console, plan: Plan, card: PrivacyCard, answer: Mapping[
         screen.print(_division(plan, card, answer["division"]))
     if answer["certified"]:
         screen.print("Certified: proofs/ derives every loss above from the integers that a device uses.")
+    screen.print(_by_default(plan, answer["default_device"]))
+
+
+def _by_default(plan: Plan, device: Mapping[str, Any]) -> str:
+    """What a device with the default policy does with a plan, by the bound that it counts with."""
+    counts = f"{printed(device['report'])} for a {'window' if plan.answers.sampled else 'report'}"
+    if not plan.answers.sampled:
+        counts += f" and {printed(device['lifetime'])} for life"
+    verdict = "; ".join(["refuses it", *device["refuses"]]) if device["refuses"] else "takes it up"
+    return f"A device with the default policy, which counts {counts}, {verdict}."
 
 
 def _otherwise(plan: Plan, card: PrivacyCard) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 
 from reticent.errors import ParameterError
 from reticent.plan import Metric, Plan
-from reticent.plan.card import privacy_card
 from reticent_collector.dashboard.params import NotHereError
 from reticent_collector.estimates import Estimate, expected_average_half_width, expected_half_width
 from reticent_collector.estimates.distribution import Quantile
+from reticent_collector.privacy.card import privacy_card
 from reticent_collector.results import Difference, Period, Result, Results, Selection, Subject, Trend
 
 card_of = lru_cache(maxsize=64)(privacy_card)

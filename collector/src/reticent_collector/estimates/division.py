@@ -9,10 +9,10 @@ from math import floor
 
 from reticent.device import Policy
 from reticent.plan import Plan
-from reticent.plan.card import privacy_card
 from reticent.plan.parse import content_of, fields_of
-from reticent.privacy import Losses
 from reticent_collector.estimates.interval import expected_half_width
+from reticent_collector.privacy import Losses
+from reticent_collector.privacy.card import privacy_card
 
 BEST_EPSILON = Fraction(
     218, 100

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.errors import ParameterError
-from reticent.html import Safe, bar, note, page, table
+from reticent.html import Safe, note, page, table
 from reticent_collector.estimates.interval import decimals
 from reticent_collector.plots import COLOURS, drawing, new_figure
 
@@ -31,7 +31,33 @@ INCONSISTENT = "No truth in the range explains these reports: some are dishonest
 
 _ESTIMATE, _TRUTH = COLOURS[0], COLOURS[1]
 _MOST_LABELS = 8
+_BAR_WIDTH, _BAR_HEIGHT = 160, 12
 _COMMAS = "{x:,.10g}"
+
+
+def bar(value: float, lower: float, upper: float, scale: tuple[float, float]) -> Safe:
+    """
+    A value as a bar from 0, with its interval as a line across it; bars of one `scale` compare.
+
+    It is hidden from screen readers: the figures stand in the same row.
+    """
+    low, high = min(scale[0], 0.0), max(scale[1], 0.0)
+    unit = (_BAR_WIDTH - 2) / ((high - low) or 1.0)
+
+    def place(number: float) -> float:
+        return 1 + (min(max(number, low), high) - low) * unit
+
+    left, right = sorted((place(0.0), place(0.0 if isnan(value) else value)))
+    middle = _BAR_HEIGHT / 2
+    ends = (place(lower), place(upper))
+    path = f"M{ends[0]:.1f} {middle:g}H{ends[1]:.1f}" + "".join(f"M{end:.1f} 2V10" for end in ends)
+    return Safe(
+        f'<svg width="{_BAR_WIDTH}" height="{_BAR_HEIGHT}" aria-hidden="true"'
+        ' style="display:block;max-width:none">'
+        f'<rect x="{left:.1f}" y="3" width="{right - left:.1f}" height="6" fill="currentColor"'
+        ' fill-opacity=".35"/>'
+        f'<path d="{path}" stroke="currentColor" stroke-width="1.5" fill="none"/></svg>'
+    )
 
 
 def estimate_html(estimate: Estimate) -> Safe:

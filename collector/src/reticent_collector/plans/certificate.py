@@ -41,10 +41,10 @@ from reticent.mechanisms import (
     whole_if_possible,
 )
 from reticent.plan import Group, Metric, Plan
-from reticent.plan.card import PrivacyCard, privacy_card
-from reticent.privacy import joint_limit_prices, loss_of_asked
-from reticent.privacy.joint import MOST_SUBSETS, OneOrAllRounds
 from reticent_collector.plans.certified import CERTIFIED
+from reticent_collector.privacy import joint_limit_prices, loss_of_asked
+from reticent_collector.privacy.card import PrivacyCard, privacy_card
+from reticent_collector.privacy.joint import MOST_SUBSETS, OneOrAllRounds
 
 _UNIT = 1 << 128
 _CERTIFIED_MECHANISMS = ("one-bit-mean", "d-bit-flip", "hadamard-bit", "subset")
@@ -455,9 +455,9 @@ class _Writer:
             blocks.append(
                 (f"(group {name} {scaled} 1)", f"{name}_round_costs", self._of_group(name, "round"))
             )
-        self._claim("window_certified", "", blocks, plan.round_loss)
-        window = _rational(plan.round_loss)
-        smaller = _rational(Fraction(plan.round_loss) * (1 - Fraction(1, 10**15)))
+        self._claim("window_certified", "", blocks, card.round)
+        window = _rational(card.round)
+        smaller = _rational(Fraction(card.round) * (1 - Fraction(1, 10**15)))
         length = plan.answers.window
         costs = _listed(costs for _, costs, _ in blocks)
         self.lines += [

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from reticent.plan.card import PrivacyCard, duration, privacy_card
+from reticent.losses import compose
 from reticent.plan.metric import Metric
 from reticent.plan.plan import Plan
-from reticent.privacy import compose
+from reticent_collector.privacy.card import PrivacyCard, duration, privacy_card
 
 Figures = Mapping[str, tuple[float, float]]
 """The figures of a privacy card that differ, each before and after."""

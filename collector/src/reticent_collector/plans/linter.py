@@ -9,10 +9,10 @@ from fractions import Fraction
 from math import prod
 
 from reticent.errors import Problem
-from reticent.plan.card import share
+from reticent.losses import printed
 from reticent.plan.plan import Plan
-from reticent.privacy import printed
 from reticent_collector.plans.matching import plan_tracking
+from reticent_collector.privacy.card import share
 
 LARGE_EPSILON = Fraction(4)
 MANY_TAGS = 50

@@ -10,8 +10,8 @@ from itertools import product
 
 from reticent.mechanisms import COHORTS
 from reticent.plan import Plan
-from reticent.plan.card import share
-from reticent.privacy import CLAIMS
+from reticent_collector.privacy import CLAIMS
+from reticent_collector.privacy.card import share
 
 MOST_SCORES = 100_000
 """Most similarities distinguished; beyond, all bits get the least flip, which matches more."""

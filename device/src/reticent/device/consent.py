@@ -13,7 +13,9 @@ value.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from math import inf
+from operator import le
+from typing import TYPE_CHECKING, Any
 
 from reticent.device import ledger, outbox
 from reticent.device.state import Consent, StoredConsent, records
@@ -92,22 +94,20 @@ def _wiped(state: DeviceState, new_secret: bytes) -> DeviceState:
 # The questions that a choice is made for
 
 
-def questions_of(plan: Plan, epoch: int) -> dict[str, object]:
+def questions_of(plan: Plan, epoch: int) -> dict[str, Any]:
     """What a plan asks in an epoch and what that costs: per metric, for the plan, and how it is answered."""
-    from dataclasses import astuple
+    from reticent.losses import loss_for_life, loss_of_report, loss_of_round
 
-    from reticent.plan.card import privacy_card
-
-    card = privacy_card(plan)
     return {
         "fingerprint": plan.fingerprint.hex(),
         "epoch": epoch,
-        "answers": "sampled" if plan.answers.sampled else "remembered",
+        "window": plan.answers.window * plan.round_seconds,
         "divided": plan.is_divided,
+        "report": loss_of_report(plan),
         "metrics": {
-            metric.name: [metric.digest.hex(), *astuple(card.metrics[metric.name])] for metric in plan.metrics
+            metric.name: [metric.digest.hex(), loss_of_round(metric), loss_for_life(metric.mechanism)]
+            for metric in plan.metrics
         },
-        "plan": list(astuple(card.loss)),
     }
 
 
@@ -116,29 +116,46 @@ def covers(chosen: StoredConsent, plan: Plan, epoch: int) -> bool:
     Whether a choice holds for a plan as well: it asks nothing more, and nothing that costs more.
 
     More is: a metric that is new or has other privacy parameters, whose remembered answers are new; a higher
-    loss, of a metric or of the plan; sampled instead of remembered answers or the reverse; a new epoch; where a
-    device was asked some of the metrics for life, one metric less, since it may be asked another one instead.
-    Without a choice, the program's default holds for every plan.
+    loss, of a metric or of a report; sampled instead of remembered answers or the reverse, or shorter windows; a new
+    epoch; where a device was asked some of the metrics for life, one metric less, since it may be asked another one
+    instead. Without a choice, the program's default holds for every plan.
     """
     if chosen.choice is None or not records(chosen.choice):
         return True
-    agreed = json.loads(chosen.questions or "{}")
+    agreed = _agreed_to(chosen)
     if agreed.get("epoch") != epoch:
         return False
     if agreed["fingerprint"] == plan.fingerprint.hex():
         return True
-
-    def none_higher(asked: list[float], agreed: list[float]) -> bool:
-        return all(one <= other for one, other in zip(asked, agreed, strict=True))
-
     asked = questions_of(plan, epoch)
-    known: dict[str, list[float]] = agreed["metrics"]
-    metrics: dict[str, list[float]] = asked["metrics"]  # type: ignore[assignment]
-    totals: list[float] = asked["plan"]  # type: ignore[assignment]
+    known: dict[str, list[Any]] = agreed["metrics"]
+    metrics: dict[str, list[Any]] = asked["metrics"]
     return (
-        asked["answers"] == agreed["answers"]
+        bool(asked["window"]) == bool(agreed["window"])
+        and asked["window"] >= agreed["window"]
+        and asked["report"] <= agreed["report"]
         and (not agreed.get("divided") or metrics.keys() == known.keys())
-        and all(name in known and known[name][0] == figures[0] for name, figures in metrics.items())
-        and all(none_higher(figures[1:], known[name][1:]) for name, figures in metrics.items())
-        and none_higher(totals, agreed["plan"])
+        and all(name in known and _costs_no_more(figures, known[name]) for name, figures in metrics.items())
     )
+
+
+def _costs_no_more(asked: list[Any], agreed: list[Any]) -> bool:
+    digest, *figures = asked
+    return bool(digest == agreed[0]) and all(map(le, figures, agreed[1:]))
+
+
+def _agreed_to(chosen: StoredConsent) -> dict[str, Any]:
+    """
+    The questions of a choice, also as they were first written: with five exact figures each, and without the window.
+
+    Those may be less than the bounds of today, and a window is taken as long: then people are asked again.
+    """
+    agreed: dict[str, Any] = json.loads(chosen.questions or "{}")
+    if "plan" in agreed:
+        agreed["window"] = inf if agreed["answers"] == "sampled" else 0
+        agreed["report"] = agreed["plan"][0]
+        agreed["metrics"] = {
+            name: [digest, of_round, for_life]
+            for name, (digest, of_round, _, for_life, *_) in agreed["metrics"].items()
+        }
+    return agreed

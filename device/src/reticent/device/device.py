@@ -247,8 +247,6 @@ class Device(Hosted):
 
     def _check_start(self, plan: Plan, segment: Mapping[str, object]) -> None:
         """In debug mode: raise `UsageError` for an unknown segment or tag, and for an expired or refused plan."""
-        from reticent.plan.card import privacy_card
-
         known = {one.name: one.values for one in plan.segments}
         for name, tag in segment.items():
             if name not in known:
@@ -258,9 +256,7 @@ class Device(Hosted):
             if tag not in known[name]:
                 raise UsageError(f"segment {name} = {tag!r}: plan {plan.name} has {', '.join(known[name])}.")
         self._check_expiry(plan)
-        card = privacy_card(plan)
-        lifetime = card.round if plan.answers.sampled else card.lifetime
-        reasons = self._settings.policy.problems(plan, card.round, lifetime)
+        reasons = self._settings.policy.problems(plan)
         if reasons := reasons or list(self._session.run.refused if self._session else ()):
             raise UsageError(f"plan {plan.name} version {plan.version} is refused: {'; '.join(reasons)}.")
 

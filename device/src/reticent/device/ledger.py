@@ -43,7 +43,7 @@ class Entry:
     digest: bytes
     epoch: int
     classes_seen: int  #: Distinct remembered answers used
-    loss: float  #: Bound on the loss so far: `loss_by_width` at that many
+    loss: float  #: Bound on the loss so far: `loss_of_classes` of so many
     lifetime: float  #: Bound on the loss however long it goes on
     lost: bool  #: The entry is a lost state file: all it held, over all metrics and epochs, is counted
 
@@ -108,7 +108,7 @@ def raise_limits(state: DeviceState, max_lifetime: float, max_year: float, *, sa
 
 def visit(state: DeviceState, plan: Plan, visited: Mapping[str, int]) -> DeviceState:
     """Enter the remembered answers that a report used."""
-    from reticent.privacy import loss_by_width
+    from reticent.losses import loss_of_classes
 
     ledger = dict(state.ledger)
     for name, memo_class in visited.items():
@@ -117,7 +117,7 @@ def visit(state: DeviceState, plan: Plan, visited: Mapping[str, int]) -> DeviceS
         before = set(json.loads(ledger[key].classes))
         if memo_class not in before:
             after = sorted(before | {memo_class})
-            loss = loss_by_width(metric.mechanism, len(after))
+            loss = loss_of_classes(metric.mechanism, len(after))
             ledger[key] = replace(ledger[key], classes=json.dumps(after), loss=loss)
     return replace(state, ledger=ledger)
 
@@ -129,7 +129,7 @@ def lifetime(state: DeviceState, plan: Plan) -> float:
     A plan that asks for some of its metrics counts as the set that costs most, or as what this device holds of its
     metrics, whichever is more: the set is a matter of the secret, never of values.
     """
-    from reticent.privacy import compose
+    from reticent.losses import compose
 
     held = {key: entry.lifetime for key, entry in state.ledger.items()}
     of_plan = 0.0
@@ -165,9 +165,9 @@ def _lifetimes(metrics: Sequence[Metric], epoch: int) -> dict[Key, float]:
     """The loss for life of each metric."""
     if not metrics:
         return {}  # and nothing is loaded, as each time that a plan is opened whose answers are held
-    from reticent.privacy import lifetime_loss
+    from reticent.losses import loss_for_life
 
-    return {_key(metric, epoch): lifetime_loss(metric.mechanism) for metric in metrics}
+    return {_key(metric, epoch): loss_for_life(metric.mechanism) for metric in metrics}
 
 
 def begin_epoch(state: DeviceState, secret: bytes, began_in: int, reason: str) -> DeviceState:
@@ -187,7 +187,7 @@ def has_room(
 
     Then the windows that touch any 365 days do, whenever these begin. Theorem `loss_of_a_year` of proofs/.
     """
-    from reticent.privacy import compose
+    from reticent.losses import compose
 
     if most is None:
         return True

@@ -97,8 +97,10 @@ def _asks_more(state: DeviceState, moment: Moment, plan: Plan) -> bool:
 
 def _take_over(state: DeviceState, moment: Moment, plan: Plan) -> tuple[DeviceState, list[str], bool]:
     """Hold a version that was not held before; or why not."""
+    from reticent.losses import loss_of_report
+
     first = state.at(moment.now) + 1
-    round_loss = plan.round_loss
+    round_loss = loss_of_report(plan)
     newest = state.newest
     if newest is not None and (newest.window or plan.answers.window):
         # Another way of answering waits for the end of the window: windows never overlap.

@@ -11,9 +11,6 @@ from reticent.errors import ParameterError
 from reticent.frozen import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from fractions import Fraction
-
     from reticent.plan import Plan
 
 
@@ -140,22 +137,30 @@ class Policy:
         return tuple(name for rule, name in RULES.items() if name in under and getattr(self, rule))
 
     def problems(
-        self, plan: Plan, round_loss: float, lifetime: float, rounds_since_change: int | None = None
+        self,
+        plan: Plan,
+        round_loss: float | None = None,
+        lifetime: float | None = None,
+        rounds_since_change: int | None = None,
     ) -> list[str]:
         """
         What a plan asks beyond these limits.
 
         `round_loss` is its loss of one round, `lifetime` the loss for life of the state file once it holds the
-        plan. `rounds_since_change`: where the plan asks for new answers, how many rounds after the last change.
+        plan; left out, they are those of a new device. `rounds_since_change`: where the plan asks for new answers,
+        how many rounds after the last change.
         """
-        problems: list[str] = []
+        from reticent.losses import compose, lifetime_of, loss_of_answer, loss_of_report, printed
+        from reticent.mechanisms import SCALE
 
-        def above(limit: str, figure: float | Fraction, what: str) -> None:
+        problems: list[str] = []
+        round_loss = loss_of_report(plan) if round_loss is None else round_loss
+        lifetime = lifetime_of(plan) if lifetime is None else lifetime
+
+        def above(limit: str, figure: float, what: str) -> None:
             most = getattr(self, limit)
             if most is not None and figure > most:
-                from reticent.privacy import printed  # loaded only where there is something to print
-
-                text = what.format(printed(float(figure)))
+                text = what.format(printed(figure))
                 problems.append(f"{text}; the policy allows {most:g} ({limit})")
 
         def below(limit: str, figure: float, what: str) -> None:
@@ -164,15 +169,18 @@ class Policy:
                 problems.append(f"{what}; the policy wants at least {least:g} ({limit})")
 
         for metric in plan.metrics:
-            flip = float(metric.flip.probability)
-            above("max_epsilon", metric.mechanism.epsilon, f"metrics.{metric.name}.epsilon is {{}}")
+            flip = metric.flip.threshold / SCALE
+            above("max_epsilon", loss_of_answer(metric.mechanism), f"metrics.{metric.name}.epsilon is {{}}")
             if not plan.answers.sampled:
                 below("least_flip", flip, f"metrics.{metric.name}.flip is {flip:g}")
         below("shortest_round", plan.round_seconds, f"plan.round is {plan.round_seconds} s")
         if plan.answers.sampled:
             length = plan.answers.window * plan.round_seconds
             below("shortest_window", length, f"answers.window is {length} s")
-            self._check_year(plan, round_loss, above)
+            if self.max_year is not None:
+                touched = -(-(YEAR - 1) // length) + 1  # however a year begins
+                year = compose([round_loss] * touched)
+                above("max_year", year, f"the {touched} windows in a year lose {{}}")
         else:
             above("max_lifetime", lifetime, "with this plan the state file can lose {} for life")
         above(
@@ -188,12 +196,3 @@ class Policy:
                     f"the policy wants at least {fewest:g} (fewest_rounds)"
                 )
         return problems
-
-    def _check_year(self, plan: Plan, loss: float, above: Callable[[str, float, str], None]) -> None:
-        """However a year begins, so many windows touch it."""
-        if self.max_year is None:
-            return
-        from reticent.privacy import compose
-
-        touched = -(-(YEAR - 1) // (plan.answers.window * plan.round_seconds)) + 1
-        above("max_year", compose([loss] * touched), f"the {touched} windows in a year lose {{}}")

@@ -9,11 +9,11 @@ from itertools import pairwise
 from os import urandom
 from typing import TYPE_CHECKING, Any, Literal
 
+from reticent.claims import NOT_COVERED
 from reticent.device.answers import answer
 from reticent.device.prf import SECRET_BYTES, SecretDraws
 from reticent.device.receipt import printable, round_in_words
 from reticent.mechanisms import COHORTS
-from reticent.privacy import NOT_COVERED
 from reticent.reports import to_json
 
 if TYPE_CHECKING:

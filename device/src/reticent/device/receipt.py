@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from reticent import privacy
+from reticent.claims import ANSWERED, NOT_COVERED, SPENT
 from reticent.frozen import frozen
+from reticent.losses import compose, printed
 
 if TYPE_CHECKING:
     from reticent.device.ledger import Entry
@@ -68,7 +69,7 @@ class Receipt:
     """
     Every report of a device, and a bound on what they reveal together.
 
-    A loss is ε in e^ε, by the claim "spent" of `reticent.privacy.CLAIMS`: it compares this device with those
+    A loss is ε in e^ε, by `reticent.claims.SPENT`: it compares this device with those
     whose rounded values repeat in the same pattern.
     """
 
@@ -85,18 +86,18 @@ class Receipt:
     @property
     def total_loss(self) -> float:
         """Bound on the loss so far: the sum over metrics, digests, epochs and windows answered."""
-        return privacy.compose([*(entry.loss for entry in self.losses), self.windows_loss])
+        return compose([*(entry.loss for entry in self.losses), self.windows_loss])
 
     @property
     def windows_loss(self) -> float:
         """Bound on the loss of the windows that were answered, between any two histories."""
-        return privacy.compose(window.loss for window in self.windows if window.round is not None)
+        return compose(window.loss for window in self.windows if window.round is not None)
 
     @property
     def total_lifetime(self) -> float:
         """Bound on the loss for life of what was asked so far; windows count once they are held."""
         of_windows = [window.loss for window in self.windows]
-        return privacy.compose([*(entry.lifetime for entry in self.losses), *of_windows])
+        return compose([*(entry.lifetime for entry in self.losses), *of_windows])
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -130,12 +131,12 @@ class Receipt:
             window for window in self.windows if window.loss
         ]  # under local consent a window loses nothing
         if not held:
-            return privacy.CLAIMS["spent"].says(self.total_loss)
+            return SPENT.says(self.total_loss)
         answered = sum(window.round is not None for window in held)
         count = f"{answered:,} of the {len(held):,} {'window' if len(held) == 1 else 'windows'} it held"
-        of_windows = f"This file answered {count}. {privacy.CLAIMS['answered'].says(self.windows_loss)}"
-        remembered = privacy.compose(entry.loss for entry in self.losses)
-        return of_windows + (f" {privacy.CLAIMS['spent'].says(remembered)}" if self.losses else "")
+        of_windows = f"This file answered {count}. {ANSWERED.says(self.windows_loss)}"
+        remembered = compose(entry.loss for entry in self.losses)
+        return of_windows + (f" {SPENT.says(remembered)}" if self.losses else "")
 
     def __str__(self) -> str:
         lines = [self._title]
@@ -157,16 +158,14 @@ class Receipt:
             seen = "all that it held" if entry.lost else used
             lines.append(
                 f"  {_subject(entry)}, epoch {entry.epoch}: "
-                f"{privacy.printed(entry.loss)} / {privacy.printed(entry.lifetime)}  ({seen})"
+                f"{printed(entry.loss)} / {printed(entry.lifetime)}  ({seen})"
             )
-        lines.append(
-            f"  together: {privacy.printed(self.total_loss)} / {privacy.printed(self.total_lifetime)}"
-        )
+        lines.append(f"  together: {printed(self.total_loss)} / {printed(self.total_lifetime)}")
         lines.append(self._meaning)
         lines += [
             f"Epoch {epoch.number} began in round {epoch.began_in}: {epoch.reason}" for epoch in self.epochs
         ]
-        return printable([*lines, privacy.NOT_COVERED])
+        return printable([*lines, NOT_COVERED])
 
     def html(self) -> str:
         """As a standalone page that a program can open for its user: one file, no script, nothing loaded."""
@@ -184,10 +183,10 @@ class Receipt:
 
         latest, earlier = self.reports[-_SHOWN:], self.reports[:-_SHOWN]
         unfolding = f"{len(earlier)} earlier {'report' if len(earlier) == 1 else 'reports'}"
-        together = privacy.printed(self.total_loss), privacy.printed(self.total_lifetime)
+        together = printed(self.total_loss), printed(self.total_lifetime)
         losses = []
         for entry in self.losses:
-            so_far, most = privacy.printed(entry.loss), privacy.printed(entry.lifetime)
+            so_far, most = printed(entry.loss), printed(entry.lifetime)
             used = "all that it held" if entry.lost else entry.classes_seen
             losses.append([_subject(entry), entry.epoch, so_far, most, used])
         return page(
@@ -202,7 +201,7 @@ class Receipt:
                 totals=[["together", "", *together, ""]],
             ),
             note(self._meaning),
-            note(privacy.NOT_COVERED),
+            note(NOT_COVERED),
             *(
                 note(f"Epoch {epoch.number} began in round {epoch.began_in}: {epoch.reason}")
                 for epoch in self.epochs

@@ -168,7 +168,7 @@ def _to_layout_2(connection: sqlite3.Connection) -> None:
     """When the program ran, which is not known of earlier rounds; and the largest limits, as far as they are known."""
     from math import inf
 
-    from reticent.privacy import compose
+    from reticent.losses import compose
 
     for name in ("presence", "limits"):
         connection.execute(TABLES[name])
@@ -346,7 +346,7 @@ def _limits_row(state: DeviceState) -> tuple[object, ...]:
 
 def held_by(state: DeviceState) -> float:
     """The loss for life of all that is held: it is kept in the row about the device, under its checksum."""
-    from reticent.privacy import compose
+    from reticent.losses import compose
 
     return compose(entry.lifetime for entry in state.ledger.values())
 

@@ -207,6 +207,11 @@ class Mechanism(ABC):
 
     # What it loses
 
+    @property
+    def odds(self) -> tuple[int, int]:
+        """How likely a remembered bit, or an answer of bits drawn together, is at most and at least: integers."""
+        return self.response.high, self.response.low
+
     def shares(self, memo_class: int, cohort: int = 0) -> tuple[Decimal, ...]:
         """P(1) of each answer bit as the formula has it, in the caller's decimal context."""
         low = 1 / ((Decimal(self.response.epsilon.numerator) / self.response.epsilon.denominator).exp() + 1)

@@ -193,6 +193,11 @@ class SubsetSelection(Mechanism):
         answered = {(member + shift) % count for member in members}
         return tuple(place in answered for place in range(count))
 
+    @property
+    def odds(self) -> tuple[int, int]:
+        """Of a set with the value's bucket, and of one without it."""
+        return self.inside, self.outside
+
     def changed_bits(self, width: int) -> int:
         """The whole answer of each class differs by as much as one coin."""
         return width

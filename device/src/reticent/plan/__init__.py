@@ -1,4 +1,4 @@
-"""What is asked: `Plan` with its metrics, groups and segments; `reticent.plan.card` has what answering it costs."""
+"""What is asked: `Plan` with its metrics, groups and segments."""
 
 from reticent.plan.metric import ABSENT, OTHER, Answers, Group, Metric, MetricKind, Segment, Window
 from reticent.plan.plan import Plan

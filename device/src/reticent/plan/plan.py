@@ -9,16 +9,12 @@ from datetime import UTC, date, datetime, time
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from reticent.errors import ParameterError, PlanError, Problem
 from reticent.frozen import freeze, frozen, replace
 from reticent.plan.metric import Answers, Group, JointLimit, Metric, Segment, Window
 from reticent.plan.parse import MAX_TEXT, MIN_REPORTS, parse
 from reticent.times import round_at, start_of
-
-if TYPE_CHECKING:
-    from reticent.privacy.joint import OneOrAllRounds
 
 
 @frozen()
@@ -166,28 +162,6 @@ class Plan:
         """The window of a round; None where answers are remembered, and before the first window."""
         return self.answers.window_of(round_number, self.round_seconds)
 
-    @cached_property
-    def round_loss(self) -> float:
-        """
-        Loss of one report between any two values, or between any two histories of a window: rounded up.
-
-        Metrics are answered with independent randomness, so their losses add; those of a group with a joint
-        limit lose less than their sum. Where a report answers some of the metrics, it is the largest over all
-        sets of so many.
-        """
-        return self.loss_of_asked("one")
-
-    def loss_of_asked(self, rounds: OneOrAllRounds) -> float:
-        """`round_loss`, or the same of all rounds of a device that never changes."""
-        from reticent.privacy import loss_of_asked
-
-        groups = [
-            (tuple(self.by_name[name].question for name in group.metrics), group.max_total)
-            for group in self.groups
-        ]
-        alone = [metric.question for metric in self.metrics if metric.joint_limit is None]
-        return loss_of_asked(alone, groups, self.asked, rounds=rounds)
-
     def offset(self, name: str) -> int:
         """The place of a metric's first bit in a report."""
         place = 0
@@ -240,8 +214,3 @@ class Plan:
     def tags(self, values: Mapping[str, object]) -> dict[str, str]:
         """The public tags of a device, one per declared segment, in plan order."""
         return {segment.name: segment.tag(values.get(segment.name)) for segment in self.segments}
-
-    def _repr_html_(self) -> str:
-        from reticent.plan.card import plan_html
-
-        return plan_html(self)

@@ -12,9 +12,9 @@ from math import prod
 
 from reticent.mechanisms import SCALE, Mechanism, SubsetSelection
 from reticent.plan import Group, Metric, Plan
-from reticent.plan.card import privacy_card
-from reticent.privacy import loss_by_width, loss_of_constant_device
-from reticent.privacy import loss_of_switch as claim_of_switch
+from reticent_collector.privacy import loss_by_width, loss_of_constant_device
+from reticent_collector.privacy import loss_of_switch as claim_of_switch
+from reticent_collector.privacy.card import privacy_card
 from reticent_lab.audit.exact import (
     Enumerated,
     Ratio,

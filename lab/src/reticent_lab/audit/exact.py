@@ -1,6 +1,6 @@
 """
-Losses by enumeration, from the integers that a device compares its draws with; no formula of `reticent.privacy`
-is used.
+Losses by enumeration, from the integers that a device compares its draws with; no formula of
+`reticent_collector.privacy` is used.
 
 A sequence of answers enters only through its ones in each part of the history (rounds within a part are
 exchangeable), and the largest ratio of an answer is the product of those of its bits, which have draws of their
@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from reticent.mechanisms import COHORTS, SCALE, Mechanism, SubsetSelection
-from reticent.privacy import upward
+from reticent_collector.privacy import upward
 
 _DIGITS = Context(prec=100, Emax=MAX_EMAX, Emin=MIN_EMIN)
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from reticent.errors import ParameterError
+from reticent.losses import printed
 from reticent.plan import Plan
-from reticent.privacy import printed
 from reticent_lab.audit.clients import AuditedClient, SdkClient
 from reticent_lab.audit.enumeration import AuditCheck, check_structure, enumerate_plan
 from reticent_lab.audit.exact import Enumerated

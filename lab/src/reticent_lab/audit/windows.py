@@ -15,11 +15,11 @@ from functools import lru_cache
 from itertools import pairwise, product
 
 from reticent.device import SecretDraws, answer, in_range
+from reticent.losses import compose
 from reticent.mechanisms import COHORTS, SCALE, Buckets, Mechanism, SubsetSelection
 from reticent.plan import Answers, Metric, Plan
-from reticent.plan.card import privacy_card
-from reticent.privacy import compose
 from reticent.reports import to_json
+from reticent_collector.privacy.card import privacy_card
 from reticent_lab.audit.enumeration import (
     ONE_WINDOW,
     TWO_WINDOWS,

@@ -12,8 +12,8 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from reticent.losses import printed
 from reticent.plan import Plan
-from reticent.privacy import printed
 from reticent_collector.cli import output
 from reticent_collector.cli.options import input_file
 from reticent_collector.cli.output import VerbCommand, table

@@ -81,7 +81,7 @@ def demo(
     check_free("127.0.0.1", port, "--port; 0 takes any that is free")
     with _folder(keep) as folder:
         from reticent.plan import Plan
-        from reticent.plan.card import duration
+        from reticent_collector.privacy.card import duration
         from reticent_lab.demo import Demo
 
         with Demo(folder, devices, rounds, port, chosen, Plan.load(plan) if plan else None) as running:

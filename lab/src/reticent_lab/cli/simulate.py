@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reticent.losses import printed
 from reticent.plan import Plan
-from reticent.privacy import CLAIMS, printed
 from reticent_collector.cli import output
 from reticent_collector.cli.options import confidence_option, input_file
 from reticent_collector.cli.output import VerbCommand, counted, figure, table
+from reticent_collector.privacy import CLAIMS
 from reticent_lab.cli.values import recorded_values, values_file
 
 if TYPE_CHECKING:

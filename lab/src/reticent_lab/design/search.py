@@ -22,8 +22,8 @@ from reticent.device import Policy
 from reticent.errors import PlanError
 from reticent.mechanisms import MECHANISMS
 from reticent.plan import Answers, Group, Metric, Plan
-from reticent.plan.card import PrivacyCard, privacy_card
 from reticent_collector.estimates import expected_average_half_width, expected_half_width
+from reticent_collector.privacy.card import PrivacyCard, loss_of_plan, privacy_card
 from reticent_lab.design.question import DAY, Figure, Question
 from reticent_lab.design.text import means_text, metric_text
 
@@ -118,9 +118,8 @@ def is_allowed(question: Question, plan: Plan) -> bool:
     """Whether a plan is within the promise, and a device takes it up by default."""
     card = privacy_card(plan)
     losses = {"constant": card.constant, "window": card.window, "year": card.any_history}
-    lifetime = 0.0 if plan.answers.sampled else card.lifetime
     is_within = (losses[question.promise] or 0.0) <= question.limit
-    return is_within and not POLICY.problems(plan, plan.round_loss, lifetime)
+    return is_within and not POLICY.problems(plan)
 
 
 def wanted(figure: Figure, round_days: int) -> float:
@@ -308,7 +307,7 @@ def _loss(asked: Asked, sampled: bool, by_life: bool) -> float:
     plan = Plan(
         "one", 1, DAY, DAY, asked, groups if len(asked) > 1 else (), answers=Answers(7 if sampled else 0)
     )
-    promised = plan.loss_of_asked("one" if sampled else "all")
+    promised = loss_of_plan(plan, "one" if sampled else "all")
     return max(promised, privacy_card(plan).lifetime / 2) if by_life else promised
 
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from reticent.errors import ParameterError
-from reticent.plan.card import duration
-from reticent.privacy import printed
+from reticent.losses import printed
+from reticent_collector.privacy.card import duration
 from reticent_lab.design.question import DAY, LENGTHS, MOST_DEVICES, Question
 from reticent_lab.design.search import POLICY, PlannedMetric, Proposal, estimate, is_apart, proposals
 from reticent_lab.design.text import means_text, metric_text, toml_number

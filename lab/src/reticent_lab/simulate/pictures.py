@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.privacy import printed
+from reticent.losses import printed
 from reticent_collector.estimates import clopper_pearson
 from reticent_collector.plots import COLOURS, drawing, panels
 from reticent_lab.simulate.simulation import MetricEstimates, People, Simulation

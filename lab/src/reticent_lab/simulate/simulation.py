@@ -14,10 +14,10 @@ from scipy.stats import binom
 
 from reticent.errors import ParameterError
 from reticent.plan import Metric, Plan
-from reticent.plan.card import PrivacyCard, privacy_card
-from reticent.privacy import loss_by_width, loss_of_constant_device
 from reticent_collector.counts import Counts
 from reticent_collector.estimates import Estimate, HistogramEstimate, clustered_interval, estimate
+from reticent_collector.privacy import loss_by_width, loss_of_constant_device
+from reticent_collector.privacy.card import PrivacyCard, privacy_card
 from reticent_lab.crowd import MEMORY, Crowd, CrowdDraws, Floats, Table, in_range, law_of
 from reticent_lab.pattern_supports import PatternCounts, Supports
 

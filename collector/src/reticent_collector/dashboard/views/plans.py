@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from starlette.datastructures import QueryParams
 
+from reticent.losses import printed
 from reticent.plan import Metric, Plan
-from reticent.plan.card import PrivacyCard
-from reticent.privacy import CLAIMS, printed
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.params import Params
 from reticent_collector.dashboard.points import PointReader, card_of
@@ -20,6 +19,8 @@ from reticent_collector.dashboard.views import View
 from reticent_collector.dashboard.views.what_if import what_if
 from reticent_collector.plans import lint, plan_tracking
 from reticent_collector.plans.matching import tracking_in_words
+from reticent_collector.privacy import CLAIMS
+from reticent_collector.privacy.card import PrivacyCard
 from reticent_collector.results import Selection, answered_every
 
 FLEET = 100_000  # devices, before the first report

@@ -10,16 +10,17 @@ from typing import Any
 from starlette.datastructures import QueryParams
 
 from reticent.errors import ParameterError, PlanError
+from reticent.losses import printed
 from reticent.mechanisms import exact
 from reticent.plan import Plan
-from reticent.plan.card import duration, privacy_card
 from reticent.plan.parse import content_of, fields_of
-from reticent.privacy import CLAIMS, printed
 from reticent_collector.dashboard import labels
 from reticent_collector.dashboard.params import chosen
 from reticent_collector.dashboard.views import View
 from reticent_collector.estimates import expected_average_half_width
 from reticent_collector.plans import diff
+from reticent_collector.privacy import CLAIMS
+from reticent_collector.privacy.card import duration, privacy_card
 
 CONFIDENCE = 0.95
 MOST_DEVICES = 10**9

@@ -1,4 +1,4 @@
-"""The privacy card of a plan: what answering it costs a device; and the plan in a notebook."""
+"""The privacy card of a plan: what answering it costs a device, exactly; and the plan in a notebook."""
 
 from __future__ import annotations
 
@@ -9,23 +9,16 @@ from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING
 
-from reticent.privacy import (
-    Losses,
-    compose,
-    loss_of_asked,
-    loss_per_round,
-    losses,
-    printed,
-    upward,
-)
-from reticent.privacy.rounding import precise
+from reticent.claims import NOT_COVERED
+from reticent.html import Safe, note, page, safe, table
+from reticent.losses import compose, printed
+from reticent_collector.privacy.claims import CLAIMS, MEANING
+from reticent_collector.privacy.joint import OneOrAllRounds, loss_of_asked
+from reticent_collector.privacy.loss import Losses, loss_per_round, losses
+from reticent_collector.privacy.rounding import precise, upward
 
 if TYPE_CHECKING:
-    from reticent.html import Safe
-    from reticent.plan.metric import Group
-    from reticent.plan.plan import Plan
-
-__all__ = ["GroupLosses", "PrivacyCard", "privacy_card"]
+    from reticent.plan import Group, Plan
 
 LOSSES = tuple(field.name for field in fields(Losses))
 """The losses by the id of their claim, in the order of the columns."""
@@ -51,7 +44,7 @@ class PrivacyCard:
     """
     Losses (epsilon spent) of each metric and of the whole plan.
 
-    What each figure compares, and over what, is in `reticent.privacy.CLAIMS` under its name. `any_history` is
+    What each figure compares, and over what, is in `reticent_collector.privacy.CLAIMS` under its name. `any_history` is
     for `rounds` rounds.
     """
 
@@ -75,8 +68,6 @@ class PrivacyCard:
     @property
     def columns(self) -> Mapping[str, str]:
         """The claims that the card shows, by id, each with its column heading."""
-        from reticent.privacy import CLAIMS
-
         claims = LOSSES if self.window is None else ("window", "any_history")
         return {
             name: CLAIMS[name].title + (f", {self.time}" if name == "any_history" else "") for name in claims
@@ -90,8 +81,6 @@ class PrivacyCard:
     @property
     def scopes(self) -> list[tuple[str, str]]:
         """Each column heading, with whom its figure compares and over what."""
-        from reticent.privacy import CLAIMS
-
         return [(title, CLAIMS[name].scope(self.time)) for name, title in self.columns.items()]
 
     def to_dict(self) -> dict[str, object]:
@@ -126,17 +115,28 @@ def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
         ordered = sorted((getattr(loss, figure) for loss in of_metric.values()), reverse=True)
         return compose(ordered[: plan.asked])
 
+    round_loss = loss_of_plan(plan, "one")
     return PrivacyCard(
         metrics=of_metric,
         groups=of_group,
         rounds=length,
         time=time,
-        round=plan.round_loss,
-        constant=plan.loss_of_asked("all"),
+        round=round_loss,
+        constant=loss_of_plan(plan, "all"),
         lifetime=largest("lifetime"),
         change_per_round=largest("change_per_round"),
-        any_history=plan.round_loss if length == 1 else largest("any_history"),
+        any_history=round_loss if length == 1 else largest("any_history"),
     )
+
+
+def loss_of_plan(plan: Plan, rounds: OneOrAllRounds) -> float:
+    """Of one report between any two values, or of all rounds of a device that never changes."""
+    groups = [
+        (tuple(plan.by_name[name].question for name in group.metrics), group.max_total)
+        for group in plan.groups
+    ]
+    alone = [metric.question for metric in plan.metrics if metric.joint_limit is None]
+    return loss_of_asked(alone, groups, plan.asked, rounds=rounds)
 
 
 def _group_losses(plan: Plan, group: Group) -> GroupLosses:
@@ -153,7 +153,7 @@ def _sampled_card(plan: Plan, rounds: int, time: str) -> PrivacyCard:
     def card(loss: float) -> Losses:
         return Losses(loss, inf, inf, loss, upward(windows * Fraction(loss)))  # `compose`, at once
 
-    window = plan.round_loss
+    window = loss_of_plan(plan, "one")
     return PrivacyCard(
         metrics={metric.name: card(loss_per_round(metric.mechanism, metric.flip)) for metric in plan.metrics},
         groups={group.name: GroupLosses(_group_losses(plan, group).round, inf) for group in plan.groups},
@@ -192,10 +192,7 @@ def duration(seconds: int) -> str:
 
 
 def plan_html(plan: Plan) -> Safe:
-    """A plan in a notebook, in two tables: its metrics, and the privacy card."""
-    from reticent.html import note, page, table, under
-    from reticent.privacy import MEANING, NOT_COVERED
-
+    """A plan in a notebook (`IPython.display.HTML` of it): a table of its metrics, and the privacy card."""
     report = f"one report of {plan.bits} {'bit' if plan.bits == 1 else 'bits'} every {duration(plan.round_seconds)}"
     rows = []
     for metric in plan.metrics:
@@ -204,7 +201,7 @@ def plan_html(plan: Plan) -> Safe:
         divided = f", {parts} {_PARTS.get(metric.kind, 'buckets')}" if parts > 1 else ""
         epsilon = printed(float(metric.mechanism.epsilon))
         flip = f"{float(metric.flip.probability):g}"
-        name = under(metric.name, metric.description)
+        name = _under(metric.name, metric.description)
         range_ = metric.range_in_words(top)
         rows.append([name, metric.kind + divided, range_, metric.mechanism.title, epsilon, flip])
     asked = table(
@@ -230,6 +227,12 @@ def plan_html(plan: Plan) -> Safe:
     scopes = "; ".join(f"{title}: {scope}" for title, scope in card.scopes)
     about = note(f"{MEANING} {scopes}. {NOT_COVERED}")
     return page(asked, *map(note, [*notes, "; ".join(terms)]), cost, about)
+
+
+def _under(name: object, more: object) -> Safe:
+    """A name with a line of small print below, if there is any."""
+    small = f'<br><small style="font-weight:normal">{safe(more)}</small>' if more else ""
+    return Safe(safe(name) + small)
 
 
 def _number(number: int | Fraction) -> str:

@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 
 from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.privacy import loss_of_constant_device, losses
+from reticent_collector.privacy import loss_of_constant_device, losses
 
 FLIPS = [Flip(0), Flip("0.2"), Flip("0.45")]
 

@@ -10,8 +10,8 @@ from itertools import permutations, product
 from reticent.errors import ParameterError
 from reticent.frozen import frozen
 from reticent.mechanisms import SCALE, Flip, Mechanism
-from reticent.privacy.patterns import lifetime_loss
-from reticent.privacy.rounding import decimal, precise, upward
+from reticent_collector.privacy.patterns import lifetime_loss
+from reticent_collector.privacy.rounding import decimal, precise, upward
 
 YEAR = 365
 """Rounds in a year of one a day."""

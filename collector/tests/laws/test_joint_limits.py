@@ -8,7 +8,7 @@ import mpmath
 import pytest
 
 from reticent.mechanisms import Flip, OneBitMean
-from reticent.privacy import joint_limit_loss
+from reticent_collector.privacy import joint_limit_loss
 
 
 def chances(enumeration, mechanism, flip, top):

@@ -1,5 +1,5 @@
 """
-What is lost: ε spent per round, over rounds and over metrics, as functions whose docstrings are the claims.
+What is lost, exactly: ε spent per round, over rounds and over metrics, as functions whose docstrings are the claims.
 
     one round, any two values                              loss_per_round
     all rounds, two values that never change               loss_of_constant_device
@@ -10,50 +10,44 @@ What is lost: ε spent per round, over rounds and over metrics, as functions who
     several counters that share a limit                    joint_limit_loss, paper_joint_limit_loss
     some of the metrics of a plan                          loss_of_asked
     one window of sampled answers                          loss_of_window
-    several metrics or epochs                              compose
     the five figures of a metric                           losses -> Losses
+    all that a plan costs                                  privacy_card -> PrivacyCard
     the promises in words                                  CLAIMS
 
 Each says for which pairs of histories, which observer and how many rounds it holds, and what it does not
 cover. Each figure is a float that is never below the true value, neither that of the formula nor that of the
-integers a device compares its draws with. All of them need the standard library alone.
-
-A module is loaded when one of its names is used: a device needs two of them.
+integers a device compares its draws with. A device counts with simpler bounds, those of `reticent.losses`.
 """
 
-from typing import TYPE_CHECKING
-
-from reticent import imported_when_used
-
-if TYPE_CHECKING:
-    from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED
-    from reticent.privacy.joint import (
-        joint_limit_loss,
-        joint_limit_prices,
-        loss_of_asked,
-        loss_of_window,
-        paper_joint_limit_loss,
-    )
-    from reticent.privacy.loss import (
-        Losses,
-        change_odds,
-        loss_of_any_histories,
-        loss_of_constant_device,
-        loss_of_moved_change,
-        loss_of_switch,
-        loss_per_round,
-        losses,
-    )
-    from reticent.privacy.patterns import lifetime_loss, loss_by_width, pattern
-    from reticent.privacy.rounding import compose, printed, upward
+from reticent_collector.privacy.card import GroupLosses, PrivacyCard, privacy_card
+from reticent_collector.privacy.claims import CLAIMS, MEANING
+from reticent_collector.privacy.joint import (
+    joint_limit_loss,
+    joint_limit_prices,
+    loss_of_asked,
+    loss_of_window,
+    paper_joint_limit_loss,
+)
+from reticent_collector.privacy.loss import (
+    Losses,
+    change_odds,
+    loss_of_any_histories,
+    loss_of_constant_device,
+    loss_of_moved_change,
+    loss_of_switch,
+    loss_per_round,
+    losses,
+)
+from reticent_collector.privacy.patterns import lifetime_loss, loss_by_width, pattern
+from reticent_collector.privacy.rounding import upward
 
 __all__ = [
     "CLAIMS",
     "MEANING",
-    "NOT_COVERED",
+    "GroupLosses",
     "Losses",
+    "PrivacyCard",
     "change_odds",
-    "compose",
     "joint_limit_loss",
     "joint_limit_prices",
     "lifetime_loss",
@@ -68,8 +62,6 @@ __all__ = [
     "losses",
     "paper_joint_limit_loss",
     "pattern",
-    "printed",
+    "privacy_card",
     "upward",
 ]
-
-__getattr__ = imported_when_used("reticent.privacy", "rounding", "loss", "patterns", "joint", "claims")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from reticent.claims import NOT_COVERED
 from reticent.device.ledger import has_room
 from reticent.device.prf import encode
 from reticent.device.rounds import is_due
 from reticent.mechanisms import Grid, OneBitMean, SubsetSelection
-from reticent.privacy import (
+from reticent_collector.privacy import (
     CLAIMS,
     MEANING,
-    NOT_COVERED,
     Losses,
     joint_limit_loss,
     loss_by_width,

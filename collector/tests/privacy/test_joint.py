@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
-from reticent.privacy import joint_limit_loss, loss_of_window, loss_per_round, paper_joint_limit_loss
+from reticent_collector.privacy import (
+    joint_limit_loss,
+    loss_of_window,
+    loss_per_round,
+    paper_joint_limit_loss,
+)
 
 
 def alike(tau, counters, limit=1, **keywords):
@@ -121,7 +126,7 @@ def test_one_counter_with_a_limit_below_its_range():
 @pytest.mark.parametrize("asked", [1, 2])
 def test_a_window_counts_the_worst_of_the_sets_that_may_be_asked(asked, one_by_one, monkeypatch):
     """Of unlike counters; of too many sets for one by one it is a bound for all of them."""
-    monkeypatch.setattr("reticent.privacy.joint.MOST_SUBSETS", one_by_one)
+    monkeypatch.setattr("reticent_collector.privacy.joint.MOST_SUBSETS", one_by_one)
     members = [OneBitMean(epsilon, 10) for epsilon in ("0.3", "0.6", "0.9")]
     worst = joint_limit_loss(members[-asked:], [Flip(0)] * asked, 10)
     assert worst <= loss_of_window([], [(members, 10)], asked) <= (0.9, 1.5)[asked - 1] + 1e-9

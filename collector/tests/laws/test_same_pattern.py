@@ -6,7 +6,7 @@ import mpmath
 import pytest
 
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.privacy import loss_by_width, losses, pattern, upward
+from reticent_collector.privacy import loss_by_width, losses, pattern, upward
 
 GRIDS = [
     Grid.even(6),

@@ -6,7 +6,7 @@ import mpmath
 import pytest
 
 from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.privacy import loss_of_any_histories, loss_of_moved_change, loss_of_switch
+from reticent_collector.privacy import loss_of_any_histories, loss_of_moved_change, loss_of_switch
 
 FLIPS = [Flip("0.2"), Flip("0.4")]
 

@@ -13,9 +13,10 @@ from typing import Literal
 
 from reticent.errors import ParameterError
 from reticent.frozen import frozen
+from reticent.losses import compose
 from reticent.mechanisms import Flip, Mechanism, Number, exact
-from reticent.privacy.loss import bit_loss, loss_per_round
-from reticent.privacy.rounding import compose, decimal, precise, upward
+from reticent_collector.privacy.loss import bit_loss, loss_per_round
+from reticent_collector.privacy.rounding import decimal, precise, upward
 
 OneOrAllRounds = Literal["one", "all"]
 Question = tuple[Mechanism, Flip]

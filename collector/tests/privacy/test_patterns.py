@@ -13,8 +13,8 @@ from scipy.optimize import linear_sum_assignment
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Grid, HadamardBit, OneBitMean
-from reticent.privacy import loss_by_width, pattern, upward
-from reticent.privacy.patterns import LARGEST_ASSIGNMENT, best_assignments
+from reticent_collector.privacy import loss_by_width, pattern, upward
+from reticent_collector.privacy.patterns import LARGEST_ASSIGNMENT, best_assignments
 from reticent_lab.pattern_supports import supports
 
 CELLS = arrays.arrays(

@@ -19,8 +19,8 @@ import pytest
 from reticent.device import in_range
 from reticent.mechanisms import Flip, HadamardBit, OneBitMean
 from reticent.plan import Plan
-from reticent.plan.card import privacy_card
-from reticent.privacy import loss_of_moved_change, loss_of_switch, losses, pattern
+from reticent_collector.privacy import loss_of_moved_change, loss_of_switch, losses, pattern
+from reticent_collector.privacy.card import privacy_card
 
 HEAD = '[plan]\nname = "p"\nversion = 1\nround = "1d"\n'
 

@@ -15,7 +15,7 @@ from math import ceil
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Mechanism
-from reticent.privacy.rounding import precise, raised, upward
+from reticent_collector.privacy.rounding import precise, raised, upward
 
 LARGEST_ASSIGNMENT = 65
 """Most cells of an uneven grid for which the assignment problem is solved; beyond, its bound is given."""

@@ -17,7 +17,7 @@ import pytest
 from reticent.device import SecretDraws, answer, prf
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Answers, Group, Metric, Plan
-from reticent.privacy import joint_limit_loss
+from reticent_collector.privacy import joint_limit_loss
 from reticent_lab.audit.windows import (
     FunctionTable,
     TableDraws,

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.privacy import compose, printed, upward
-from reticent.privacy.rounding import decimal, precise
+from reticent.losses import compose, printed
+from reticent_collector.privacy import upward
+from reticent_collector.privacy.rounding import decimal, precise
 
 
 @settings(deadline=None)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.privacy import (
+from reticent_collector.privacy import (
     Losses,
     loss_of_any_histories,
     loss_of_constant_device,
@@ -103,7 +103,7 @@ def test_rounds_are_counted_from_one(function):
         function(OneBitMean(1, 1), Flip(0), 0)
 
 
-# Changes; that the figures are the truth is enumerated in device/tests/laws/test_changes.py.
+# Changes; that the figures are the truth is enumerated in collector/tests/laws/test_changes.py.
 
 FLIP = Flip("0.2")
 

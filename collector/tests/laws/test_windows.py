@@ -16,9 +16,9 @@ import pytest
 from reticent.device import in_range
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Answers, Group, Metric, Plan
-from reticent.plan.card import privacy_card
-from reticent.privacy import loss_of_window
 from reticent_collector.plans import lint, plan_tracking
+from reticent_collector.privacy import loss_of_window
+from reticent_collector.privacy.card import privacy_card
 
 MEAN, SMALL, HADAMARD = OneBitMean(1, 2), OneBitMean("0.5", 2, 1), HadamardBit("0.75", Buckets.even(3, 3))
 TWO_BITS = DBitFlip(1, Buckets.even(3, 3), 2)

@@ -7,7 +7,7 @@ import mpmath
 import pytest
 
 from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.privacy import loss_per_round
+from reticent_collector.privacy import loss_per_round
 
 GRIDS = [Grid.even(12), Grid.even(12, 6), Grid.even(12, 4), Grid([0, 1, 12]), Grid([0, 1, 7, 12])]
 FLIPS = [Flip(0), Flip("0.2"), Flip("1/3"), Flip("0.499")]

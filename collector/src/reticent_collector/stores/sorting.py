@@ -20,8 +20,8 @@ from reticent.reports import ID_BYTES
 from reticent_collector.stores.count_arrays import CountArrays
 from reticent_collector.stores.records import Count, Layout, Records, batches
 
-_BYTES_AT_ONCE = 1 << 24  # of records that are sorted at once
-_MOST_SHARES = 500  # temporary files; with more than 8 GB of records each exceeds `_BYTES_AT_ONCE`
+_BYTES_AT_ONCE = 1 << 23  # of records that are sorted at once
+_MOST_SHARES = 500  # temporary files; with more than 4 GB of records each exceeds `_BYTES_AT_ONCE`
 
 
 class Sorting(NamedTuple):

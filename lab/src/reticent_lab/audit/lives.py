@@ -91,7 +91,8 @@ class LifeBuilder:
 
     def __init__(self, plan: Plan, source: Random, first: int, secret: int) -> None:
         self.plan = plan
-        self.turns = {} if plan.answers.sampled else turns_of(plan, secret)
+        sampled = plan.answers.sampled
+        self.turns: dict[str, list[Fraction]] = {} if sampled else turns_of(plan, secret)
         self.source = source
         self.first = first
         self.round = first
@@ -186,7 +187,8 @@ class LifeBuilder:
         )
         value = top * share
         if pattern == "point" and not metric.parts:
-            value = Fraction(self.source.choice(self.turns.get(metric.name) or points_of(metric)))
+            points: Sequence[int | Fraction] = self.turns.get(metric.name) or points_of(metric)
+            value = Fraction(self.source.choice(points))
         return value.numerator if value.denominator == 1 else str(value)
 
     def _values(self) -> None:

@@ -575,15 +575,15 @@ def test_no_smaller_epsilon_reaches_the_goal() -> None:
 
 
 def test_half_widths_of_a_split_are_never_narrower_than_simulated() -> None:
-    """Devices with half of their time in one label: the worst there is."""
+    """Devices with all of their time in one label: the worst there is, as less than half of the answers name it."""
     answer = suggest(split_of(3, "window", 1))
     plan = Plan.from_toml(plan_text(answer))
     part, days = answer.best.parts[0], answer.best.shape.round_days
     time = np.zeros((plan.answers.window, 500), dtype=np.int64)
-    values = {name: time + (place == 0) * 720 * days for place, name in enumerate(plan.recorded)}
+    values = {name: time + (place == 0) * 1440 * days for place, name in enumerate(plan.recorded)}
     crowd = Crowd.of(values, 100_000)
     (windows,) = simulate(plan, crowd, repetitions=4, seed=3).windows.values()
-    assert windows.truth[0, 0] == 720 * days
+    assert windows.truth[0, 0] == 1440 * days
     assert float(windows.half_width.max()) / days == pytest.approx(part.half_width, rel=0.02)
     assert part.half_width >= float(windows.half_width.mean(axis=0).max()) / days * 0.999
 

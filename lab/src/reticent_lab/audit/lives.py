@@ -55,7 +55,7 @@ def lives_of(plan: Plan, count: int, first_round: int) -> list[AuditLife]:
     is longer. Where two windows have more than 60 rounds, there are fewer lives. Lives of the family "expiry" begin
     shortly before the plan expires.
     """
-    lives = []
+    lives: list[AuditLife] = []
     usual = 2 * plan.answers.window or _SHORT
     count = max(1, min(count, count * _LONG // usual))
     for number, family in product(range(count), families_of(plan)):
@@ -268,7 +268,7 @@ def turns_of(plan: Plan, secret: int) -> dict[str, list[Fraction]]:
     A client that rounds a value, or computes with floating point, answers some of them in another way.
     """
     answers = reference.answer(plan.text, interpreter.secret(secret), 0, 0, {})["answers"]
-    turns = {}
+    turns: dict[str, list[Fraction]] = {}
     for metric in plan.metrics:
         if metric.mechanism.grid is None or metric.name not in answers:
             continue

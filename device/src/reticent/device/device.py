@@ -68,6 +68,8 @@ class Device(Hosted):
     1
     """
 
+    _leaves_log = False
+
     def __init__(
         self,
         plan: Plan | str | os.PathLike[str],
@@ -122,6 +124,7 @@ class Device(Hosted):
             default_consent=consent,
             makes_folder=state is None,
             ask_again=ask_again,
+            leaves_log=self._leaves_log,
         )
         super().__init__(settings, transport, debug=debug)
         if rules is None and policy is None:
@@ -396,7 +399,7 @@ class Device(Hosted):
         Rounds that the pause overlaps are never answered. A report on its way is waited for, as in
         `set_consent`.
         """
-        return self._do(lambda session: session.pause())
+        return self._do(lambda session: session.pause(), makes=True)
 
     def resume(self) -> bool:
         """End a pause, from the next round on; returns whether it is done."""
@@ -412,10 +415,11 @@ class Device(Hosted):
         """
         return self._do(lambda session: session.forget())
 
-    def _do(self, wish: Callable[[Session], bool]) -> bool:
+    def _do(self, wish: Callable[[Session], bool], *, makes: bool = False) -> bool:
         with self._faults:
-            if self._session is not None and not self._closed:
-                return wish(self._session)
+            if not self._closed:
+                session = self._find_session(makes=makes)
+                return session is None or wish(session)  # none: there is nothing to end or to wipe
         return False
 
     # Accounts
@@ -466,9 +470,16 @@ class Device(Hosted):
             refused=self._session.run.refused if self._session else (),
             answers=self._session is not None and self._session.run.answers,
             current_round=self.current_round,
+            plan_expired=self._expired_on(),
             notes=self._faults.all({}),
             problem=self._problem(),
         )
+
+    def _expired_on(self) -> str:
+        plan = self._settings.plan
+        with self._faults:
+            return str(plan.expires) if plan and plan.has_expired(self._settings.clock()) else ""
+        return ""
 
     def _problem(self) -> str:
         """Why the state cannot be used; empty: it can, or nothing is kept."""
@@ -477,6 +488,12 @@ class Device(Hosted):
         return "the device is closed" if self._closed else self._faults.problem
 
     # Life
+
+    def _begin_log(self) -> None:
+        """Leave the state file so that the next program need not sync it."""
+        with self._faults:
+            if self._session is not None:
+                self._session.file.begin_log()
 
     def start(self) -> None:
         """Answer and send in the background from now on; without an endpoint or a transport, do nothing."""

@@ -54,7 +54,11 @@ class Session:
             None  # as it was last saved or looked at: a new file where this one is lost
         )
         self.file = StateFile(
-            settings.state, self._identity if plan else None, self._opened, self._after_fork
+            settings.state,
+            self._identity if plan else None,
+            self._opened,
+            self._after_fork,
+            leaves_log=settings.leaves_log,
         )
         known = {declared.name: declared.values for declared in plan.segments} if plan else {}
         for name, tag in settings.segment.items() if plan else ():

@@ -210,6 +210,8 @@ epsilon = 0.5
 flip = 0.2
 """
 COMMAND = """
+import sys
+sys.modules["pandas"] = sys.modules["numpy"] = None  # as where sqlite-utils is installed alone
 import sqlite_utils.cli
 {telemetry}
 sqlite_utils.cli.cli(["tables", {database!r}])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.shared.devices import HERE, SECONDS, InFile, Make, identity
+from tests.shared.state_files import damage, drop
 
 from reticent.device import Device, Policy
 from reticent.plan import Plan
@@ -92,13 +91,15 @@ def test_a_pause_outlives_its_file(how: str, device_of: Make, state: Path, clock
     assert device.report() is not None
 
 
-@pytest.mark.parametrize("damage", ["DROP TABLE pauses", "UPDATE device SET round_seconds = 7"])
-def test_after_damage_the_person_is_asked_again(device_of: Make, state: Path, damage: str) -> None:
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_after_damage_the_person_is_asked_again(device_of: Make, state: Path, is_whole: bool) -> None:
     device = device_of()
     assert device.pause()
     device.close()
-    with closing(sqlite3.connect(state)) as connection, connection:
-        connection.execute(damage)
+    if is_whole:
+        damage(state, "device", {"round_seconds": "7"})
+    else:
+        drop(state, "pauses")
     device = device_of()
     assert (device.consent, device.status().paused, device.status().epoch) == ("unset", False, 1)
 
@@ -131,8 +132,7 @@ def test_after_damage_the_person_is_asked_again_and_what_was_held_is_counted(
     held = first.receipt().total_lifetime
     assert first.set_consent("denied")
     first.close()
-    with closing(sqlite3.connect(state)) as connection, connection:
-        connection.execute("DROP TABLE pauses")
+    drop(state, "pauses")
     device = device_of()
     assert device.consent == "unset"
     assert device.status().epoch == 2

@@ -207,15 +207,12 @@ class Device(Hosted):
         if self._debug:
             self._check(metric, amount, number)
         try:
-            if session is None:
-                return
-            run = session.run
-            if not run.answers or not records(run.consent):
+            if session is None or not session.takes_values:
                 return
             if self._closed:
                 self._faults.add("closed")
                 return
-            if not run.silenced_by:
+            if not session.run.silenced_by:
                 session.record(metric, amount, number, call)
             elif self._settings.policy.silenced_by():
                 return

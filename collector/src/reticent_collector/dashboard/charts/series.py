@@ -21,7 +21,7 @@ SPREAD = 8  # markers on a line with more than `FEW` periods, where lines must b
 STRIP = 130
 SHORT_STRIP = 84
 BETWEEN = 30
-COLUMNS = {"wide": 4.0, "narrow": 3.0}  # pixels of a column, by frame
+COLUMNS = {"wide": 4.0, "narrow": 3.0, "spark": 2.0}  # pixels of a column, by frame
 WIDEST_BOX = 26.0
 BESIDE = 5.0  # pixels between the whiskers of lines in one period
 LESS_PRECISE = 4.0  # lines with intervals so many times as wide have an axis of their own
@@ -276,7 +276,7 @@ def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str, be
         elif run[0].hollow and not drawn.long:
             parts += [_lone([mark], times, levels, drawn.shade, beside, size) for mark in run]
         else:
-            columns = _columns(run, times, size) if drawn.long else [[mark] for mark in run]
+            columns = _columns(run, times, size, several) if drawn.long else [[mark] for mark in run]
             if len(columns) == 1:
                 parts.append(_lone(columns[0], times, levels, drawn.shade, beside, size))
             else:
@@ -287,9 +287,9 @@ def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str, be
     return f'<g class="line shade-{drawn.shade}{dense}"{name}>{"".join(parts)}</g>'
 
 
-def _columns(run: Sequence[Mark], times: Scale, size: str) -> list[list[Mark]]:
-    """The marks of a run by the column of pixels in which they stand."""
-    width = COLUMNS[size]
+def _columns(run: Sequence[Mark], times: Scale, size: str, several: bool) -> list[list[Mark]]:
+    """The marks of a run by the column of pixels in which they stand; wider ones where strips share a page."""
+    width = COLUMNS[size] * (2 if several else 1)
     return [list(column) for _, column in groupby(run, lambda mark: int(times(mark.middle) // width))]
 
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from reticent.plan import ABSENT
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.points import Point, with_more_devices
-from reticent_collector.dashboard.views import Picture, edge_unit, shade_of, size_of, unit_for
+from reticent_collector.dashboard.views import Picture, bucket_name, edge_unit, shade_of, size_of, unit_for
 from reticent_collector.dashboard.views.makeup import makeup
 from reticent_collector.dashboard.views.over_time import visible_tags
 from reticent_collector.dashboard.views.request import PageRequest, Parts
@@ -229,9 +229,3 @@ def bars(result: Result, view: str = "cut", amount: Unit | None = None) -> list[
         ends = bucket.lower / amount.size, bucket.upper / amount.size
         drawn.append(charts.Bar(shown / amount.size, *ends, tip, bucket.label))
     return drawn
-
-
-def bucket_name(bucket: Estimate, unit: Unit) -> str:
-    """A label, or from where to where a bucket goes."""
-    left, right = (edge / unit.size for edge in bucket.edges or (0.0, 0.0))
-    return bucket.label or f"{labels.rounded(left, 6)} to {labels.rounded(right, 6)}"

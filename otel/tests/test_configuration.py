@@ -6,7 +6,6 @@ import math
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -16,6 +15,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
+from tests.shared.state_files import what_is_in
 
 from reticent.errors import ParameterError, PlanError
 from reticent.plan import Plan
@@ -60,11 +60,7 @@ def run(folder: Path, *arguments: str, **variables: str) -> subprocess.Completed
 
 
 def totals(state: Path) -> dict[str, str]:
-    connection = sqlite3.connect(state)
-    try:
-        return dict(connection.execute("SELECT metric, value FROM totals").fetchall())
-    finally:
-        connection.close()
+    return {metric: value for (_, metric), value in what_is_in(state).totals.items()}
 
 
 # By name

@@ -10,6 +10,7 @@ Run = Callable[..., str]
 KILL = '''
 import shutil, sqlite3
 from reticent.device import SecretDraws, StateFile, answer
+from reticent.device.schema import load
 
 def killing(after, instructions):
     """Every connection kills this process at its n-th step: a statement, or some instructions of one."""
@@ -50,7 +51,7 @@ with device(base) as d:
     for n in range(6):
         d.add(f"metric_{n}", 100 * n)
 connection = sqlite3.connect(base)
-secret = connection.execute("SELECT secret FROM device").fetchone()[0]
+secret = load(connection).secret
 connection.close()
 values = {f"metric_{n}": 100 * n for n in range(6)}
 law = to_json(answer(SecretDraws(secret, "app-usage", 0), PLAN, HERE, values).report)

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import HERE, SECONDS, clock_in, identity
 from tests.shared.plans import APP_USAGE, EDITOR_HOURS, EDITOR_SECONDS
+from tests.shared.state_files import damage, what_is_in
 
 from reticent.device import Device, Policy
 from reticent.device.statefile import StateFile
@@ -174,18 +175,25 @@ def test_each_byte_of_the_secret_and_each_bit_of_one(original: Original, tmp_pat
         assert opened(original, bytes(content), tmp_path / "state") == "quarantined"
 
 
+def merge_the_log(state: Path) -> None:
+    """All of it is in one file."""
+    with closing(sqlite3.connect(state)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+
 @pytest.mark.parametrize(
-    "column", ["epoch = epoch + 1", "epoch = 0", "secret = randomblob(32)", "checksum = x''"]
+    ("column", "value"),
+    [("epoch", "epoch + 1"), ("epoch", "0"), ("secret", "randomblob(32)"), ("checksum", "x''")],
 )
-def test_who_the_device_is_cannot_change_unnoticed(original: Original, tmp_path: Path, column: str) -> None:
+def test_who_the_device_is_cannot_change_unnoticed(
+    original: Original, tmp_path: Path, column: str, value: str
+) -> None:
     """Also when all of SQLite's own checks pass."""
     copy = tmp_path / "copy"
     copy.write_bytes(original.content)
-    with closing(sqlite3.connect(copy)) as connection:
-        connection.execute(f"UPDATE device SET {column}")  # noqa: S608
-        connection.commit()
-        connection.execute("PRAGMA journal_mode = DELETE")
-    if column != "epoch = 0":
+    damage(copy, "device", {column: value})
+    merge_the_log(copy)
+    if value != "0":
         assert opened(original, copy.read_bytes(), tmp_path / "state") == "quarantined"
         return
     with Device(
@@ -203,12 +211,9 @@ def test_each_bit_of_a_report_that_waits(original: Original, tmp_path: Path) -> 
         bits[place // 8] ^= 1 << place % 8
         state = tmp_path / f"state-{place}"
         state.write_bytes(original.content)
-        with closing(sqlite3.connect(state)) as connection:
-            changed = connection.execute(
-                "UPDATE reports SET bits = ? WHERE bits = ?", (bytes(bits), law.bits)
-            )
-            assert changed.rowcount == 1
-            connection.commit()
+        [waiting] = what_is_in(state).waiting
+        assert waiting.bits == law.bits
+        damage(state, "reports", {"bits": f"x'{bits.hex()}'"})
         transport = RecordingTransport()
         with Device(
             PLAN,
@@ -226,25 +231,24 @@ def test_each_bit_of_a_report_that_waits(original: Original, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("table", "column", "value"),
     [
-        "UPDATE plans SET layout = x'5bff5d'",
-        "UPDATE plans SET layout = '[[1]]'",
-        "UPDATE plans SET layout = CAST(x'5b22ff225d' AS TEXT)",
-        "UPDATE ledger SET classes = 'x'",
-        "UPDATE reports SET segment = '{'",
-        "UPDATE reports SET next_try = 'soon'",
-        "UPDATE plans SET from_round = x'00'",
+        ("plans", "layout", "x'5bff5d'"),
+        ("plans", "layout", "'[[1]]'"),
+        ("plans", "layout", "CAST(x'5b22ff225d' AS TEXT)"),
+        ("ledger", "classes", "'x'"),
+        ("reports", "segment", "'{'"),
+        ("reports", "next_try", "'soon'"),
+        ("plans", "from_round", "x'00'"),
     ],
 )
-def test_rows_that_cannot_be_read_are_quarantined(original: Original, tmp_path: Path, change: str) -> None:
+def test_rows_that_cannot_be_read_are_quarantined(
+    original: Original, tmp_path: Path, table: str, column: str, value: str
+) -> None:
     copy = tmp_path / "copy"
     copy.write_bytes(original.content)
-    with closing(sqlite3.connect(copy)) as connection:
-        connection.execute("INSERT OR IGNORE INTO ledger VALUES ('m', x'00', 1, '[]', 0, 0, 0)")
-        assert connection.execute(change).rowcount >= 1
-        connection.commit()
-        connection.execute("PRAGMA journal_mode = DELETE")
+    assert damage(copy, table, {column: value}) >= 1
+    merge_the_log(copy)
     assert opened(original, copy.read_bytes(), tmp_path / "state") == "quarantined"
 
 

@@ -14,6 +14,7 @@ from tests.shared.devices import identity
 from tests.simulator.world import PLANS, START, Files, files_of, put_files
 
 from reticent.device import Device, HttpTransport, Outcome, Policy, StateFile
+from reticent.device.schema import load
 from reticent.testing import ManualClock
 
 
@@ -125,7 +126,7 @@ class Phone:
         with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(":memory:")) as copy:
             source.backup(copy)
             self.backup = copy.serialize()
-            self.answered_then = frozenset(number for (number,) in copy.execute("SELECT round FROM reports"))
+            self.answered_then = frozenset(load(copy).reports)
 
     def restore(self, how: str) -> None:
         """

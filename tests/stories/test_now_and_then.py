@@ -1,4 +1,4 @@
-"""People who run a program every day, every second day, or every week: what share of them uses it on a day?"""
+"""People who run a program every day, every second day, or twice a month: what share of them uses it on a day?"""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def uses(device: Device) -> None:
     device.set("used", 1)
 
 
-def live(town: Town, gap: int, people: int) -> None:
+def live(town: Town, gap: int, people: int, days: int = DAYS) -> None:
     """Everybody runs the program at noon, every `gap` days, some people today and others tomorrow."""
-    for day in range(DAYS):
+    for day in range(days):
         for person in range(people):
             if (day + person) % gap == 0:
                 town.use(f"person-{person}", START + (day + 0.5) * DAY, uses)
@@ -50,14 +50,17 @@ def shown(town: Town) -> dict[int, tuple[int, float, float, float]]:
     }
 
 
-@pytest.mark.parametrize(("gap", "grace"), [(1, "7d"), (2, "7d"), (3, "7d"), (5, "7d"), (8, "14d")])
+@pytest.mark.parametrize(
+    ("gap", "grace"), [(1, "7d"), (2, "7d"), (3, "7d"), (5, "7d"), (8, "14d"), (15, "21d")]
+)
 def test_a_grace_that_covers_the_gap_gives_the_true_share_of_every_day(
     tmp_path: Path, gap: int, grace: str
 ) -> None:
     """Everybody answers every day of the middle, and one in `gap` says that they used it."""
     town = Town(tmp_path, PLAN.format(grace=grace, epsilon=EXACT))
-    live(town, gap, people := 2 * gap)
-    middle = range(FIRST + 2 * gap, FIRST + DAYS - gap)
+    days = max(DAYS, 3 * gap + 5)
+    live(town, gap, people := 2 * gap, days)
+    middle = range(FIRST + 2 * gap, FIRST + days - gap)
     town.seal(middle)
     figures = shown(town)
     assert set(figures) == set(middle)

@@ -377,7 +377,7 @@ def test_what_a_collector_does_not_take_is_said_in_a_line(
     for options, word in (
         ((), "a key is required"),
         (("--key-file", tmp_path / "unknown"), "the key is unknown or revoked"),
-        (("--key-file", tmp_path / "reader"), "does not allow that"),
+        (("--key-file", tmp_path / "reader"), "its role is reader, expected ingest"),
     ):
         refused = run("ingest", tmp_path / "reports", "--url", address, *options)
         assert refused.exit_code == 1

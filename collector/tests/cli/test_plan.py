@@ -136,7 +136,9 @@ def test_the_summary_rounds_the_odds_up(tmp_path: Path) -> None:
     counter = f"[metrics.a]\n{COUNTER}"
     _, answer = check(tmp_path, HEAD + counter)
     assert "at most 2.72 times as likely from values that never change" in answer["summary"]
-    assert "100,000 devices, expect to know each figure of 6h to ± 1.2 % of its range" in answer["summary"]
+    assert (
+        "100,000 devices, expect to know each figure of 6 hours to ± 1.2 % of its range" in answer["summary"]
+    )
     half = counter.replace("epsilon = 1", "epsilon = 0.5").replace(".a]", ".b]")
     _, answer = check(tmp_path, HEAD + counter + half)
     assert "at most 4.49 times" in answer["summary"]

@@ -331,7 +331,7 @@ def test_the_wrong_key_none_and_no_collector(run: Run, folder: Path, remote: Any
     for options, words in (
         ((), "a key is required.\n  Hint: pass --key-file FILE"),
         (("--key-file", folder / "unknown"), "the key is unknown or revoked"),
-        (("--key-file", folder / "ingest"), "this key does not allow that"),
+        (("--key-file", folder / "ingest"), "its role is ingest, expected reader or admin"),
     ):
         result = run("estimate", "--url", url, *options)
         assert (result.exit_code, words in result.output) == (1, True), result.output

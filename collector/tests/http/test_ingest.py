@@ -13,6 +13,7 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import to_json
 from reticent_collector.http import Access, Ingest, Limits, Wire
+from reticent_collector.http.log import log_queue
 from reticent_collector.stores import Key, RoundKey, open_store
 
 NOW = 1_800_000_000.0
@@ -109,6 +110,7 @@ def test_a_fault_in_reading_answers_everybody_and_quotes_nobody(
         desk.send(name, desk.body(name))
     assert desk.commit({}) == []
     assert desk.answers == {name: [500] for name in "abc"}
+    assert log_queue.flush()
     said = capsys.readouterr().err
     assert "internal-error" in said
     assert "plan" not in said

@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,6 +85,43 @@ def test_a_round_that_cannot_be_sealed_does_not_keep_others_from_it(
         "reticent_collector/stores/store.py",
     )
     assert (round_1["reason"], round_1["round"]) == ("round 1 is damaged", 1)
+
+
+class Slow(Damaged):
+    """A store of three open rounds; a step of the second one takes ten seconds, by a clock of its own."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self.calls = 1
+        self.now = 0.0
+        self.steps: list[tuple[int, float]] = []
+
+    def take_step(self, key: RoundKey) -> None:
+        self.steps.append((key.round, self.now))
+        self.now += 10 if key.round == 2 else 0.0
+
+    def sweep(self) -> None:
+        self.now += 2
+
+    def stored_reports(self) -> int:
+        return 0
+
+
+def test_a_round_that_takes_long_to_count_takes_its_steps_rarely(
+    tools: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So counting for readers never takes more than a tenth of a core; other rounds do not wait for it."""
+    store = Slow(Plan.from_toml(tools.usage()))
+    monkeypatch.setattr("reticent_collector.http.writing.write_results", lambda *_, **__: None)
+    monkeypatch.setattr("reticent_collector.http.writing.time", SimpleNamespace(monotonic=lambda: store.now))
+    sealer = Sealer(store, clock=lambda: 0.0, every=0.001)  # type: ignore[arg-type]
+    while store.now < 300:
+        time.sleep(0.001)
+    sealer.stop()
+    slow = [at for number, at in store.steps if number == 2]
+    assert len(slow) >= 3
+    assert all(after - before >= 100 for before, after in pairwise(slow))
+    assert len([number for number, _ in store.steps if number == 3]) > 10 * len(slow)
 
 
 def test_rounds_are_sealed_during_upload_and_never_change(start: Callable[..., Any], tools: Any) -> None:

@@ -102,7 +102,7 @@ def test_another_plan_of_the_same_version_is_refused(plan_file: str, tmp_path: P
     opened.register(Plan.from_toml(Path(plan_file).read_text().replace("360", "370")))
     opened.close()
     told = refused(plan_file, "--store", store, "--listen", "127.0.0.1:0")
-    assert "is already registered with different content" in told
+    assert "is already registered with different content: metrics.minutes, metrics.spread." in told
 
 
 def test_settings_come_from_the_environment_and_the_store_from_a_file(tools: Any, tmp_path: Path) -> None:

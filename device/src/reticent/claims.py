@@ -44,7 +44,7 @@ class Claim:
         """
         The sentence with its figure.
 
-        >>> ANSWERED.says(0.569441)[-94:]
+        >>> ANSWERED.says(0.569441)[-83:]
         'at most e^0.5695 times as likely from one history of your values as from any other.'
         """
         if math.isinf(loss):

@@ -34,7 +34,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -332,8 +332,8 @@ class CommandLine:
             stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True, cwd=os.path.abspath(os.sep),
         )  # fmt: skip
         if child.stdin is not None:
-            child.stdin.write(json.dumps(given).encode())
-            child.stdin.close()
+            with suppress(OSError), child.stdin as pipe:  # it may have ended already
+                pipe.write(json.dumps(given).encode())
         child.returncode = 0  # it outlives this process, and no warning about that is wanted
 
     # What the person can see and choose

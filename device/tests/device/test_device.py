@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.shared.devices import HERE, InFile, Make, identity
+from tests.shared.state_files import what_is_in
 
 from reticent.device import Device, Policy, SecretDraws, answer
 from reticent.errors import ParameterError, PlanError, StateError
@@ -222,8 +222,7 @@ def test_all_rounds_that_are_due_are_answered(state: Path, plan_text: str, clock
 
 def waiting(state: Path) -> list[tuple[int, float]]:
     """The rounds whose reports wait, and when each is to be sent."""
-    with closing(sqlite3.connect(state)) as connection:
-        return connection.execute("SELECT round, next_try FROM reports WHERE state = 'waiting'").fetchall()
+    return [(kept.round, kept.next_try) for kept in what_is_in(state).waiting]
 
 
 def test_a_report_is_spread_over_three_quarters_of_the_next_round(

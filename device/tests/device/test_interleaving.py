@@ -12,12 +12,13 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.shared.devices import HERE, SECONDS, InFile, Make, clock_in
+from tests.shared.state_files import damage, what_is_in
 
 from reticent.device import Accepted, Device, Outcome, Policy, Rejected, Retry, StateFile
 from reticent.plan import Plan
@@ -111,11 +112,9 @@ class Wire(RecordingTransport):
 
     def send(self, body: bytes, timeout: float) -> Outcome:
         self.scene.sent.append(body)
-        with closing(sqlite3.connect(self.scene.state)) as connection:
-            self.seen += connection.execute(
-                "SELECT told, attempts, (SELECT count(*) FROM pauses WHERE through_round IS NULL) FROM reports"
-                " WHERE state = 'waiting'"
-            )
+        held = what_is_in(self.scene.state)
+        lasting = sum(pause.through_round is None for pause in held.pauses.values())
+        self.seen += [(kept.told, kept.attempts, lasting) for kept in held.waiting]
         return super().send(body, timeout)
 
 
@@ -248,14 +247,12 @@ def test_an_outcome_is_entered_for_the_report_that_it_is_of(
 
     def forget_and_answer(device: Device) -> None:
         if device.forget():
-            with closing(sqlite3.connect(device._session.file.path)) as connection:  # type: ignore[union-attr]
-                connection.execute("UPDATE reports SET id = zeroblob(16), state = 'waiting', attempts = 0")
-                connection.commit()
+            state = device._session.file.path  # type: ignore[union-attr]
+            damage(state, "reports", {"id": "zeroblob(16)", "state": "'waiting'", "attempts": "0"})
 
     for it in meanwhile(plan, tmp_path, stepping, forget_and_answer):
-        with closing(sqlite3.connect(it.state)) as connection:
-            rows = connection.execute("SELECT state FROM reports WHERE id = zeroblob(16)").fetchall()
-        assert rows in ([], [("waiting",)])
+        others = [kept.state for kept in what_is_in(it.state).reports.values() if kept.id == bytes(16)]
+        assert others in ([], ["waiting"])
 
 
 def test_values_recorded_anywhere_in_sending_are_kept_once(

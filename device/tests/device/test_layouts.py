@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.shared import layouts
-from tests.shared.state_files import ANYWHERE, LIVES, account
+from tests.shared.state_files import ANYWHERE, LIVES, account, damage
 
 from reticent.device import Device, schema
 from reticent.device.statefile import StateFile
@@ -401,8 +401,7 @@ def test_the_file_of_another_plan_is_not_upgraded(tmp_path: Path, later_version:
 def test_an_old_file_that_was_broken_before_is_quarantined(tmp_path: Path, later_version: None) -> None:
     old, state = HERE / "layout-1" / "granted", tmp_path / "state"
     unpack(old, state)
-    with closing(sqlite3.connect(state, isolation_level=None)) as connection:
-        connection.execute("UPDATE device SET epoch = epoch + 1")
+    damage(state, "device", {"epoch": "epoch + 1"})
     device = open_device(old, state)
     reasons = [epoch.reason for epoch in device.receipt().epochs]
     device.close()

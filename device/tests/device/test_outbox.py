@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
-import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from tests.shared.devices import HERE, InFile, Make
+from tests.shared.state_files import damage, what_is_in
 
 from reticent.device import Accepted, Device, HttpTransport, Outcome, Policy, Rejected, Retry
 from reticent.errors import ParameterError
@@ -372,10 +371,9 @@ def test_back_off_is_full_jitter_with_a_ceiling(
         box.transport.outcomes = [Retry(after)] * 61
         box.next_round()
         for _ in range(60):
-            with closing(sqlite3.connect(box.state, isolation_level=None)) as connection:
-                connection.execute("UPDATE reports SET attempts = ?, next_try = 0", (attempts,))
-                box.device.flush()
-                [(next_try,)] = connection.execute("SELECT next_try FROM reports WHERE attempts > 0")
-            waits.append(next_try - box.clock() - (after or 0.0))
+            damage(box.state, "reports", {"attempts": str(attempts), "next_try": "0"})
+            box.device.flush()
+            [tried] = [kept for kept in what_is_in(box.state).reports.values() if kept.attempts]
+            waits.append(tried.next_try - box.clock() - (after or 0.0))
     assert all(0 <= wait <= ceiling for wait in waits)
     assert max(waits) > ceiling / 2 > min(waits)

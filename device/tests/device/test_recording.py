@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.shared.devices import HERE, InFile, Make
 from tests.shared.processes import run_script
+from tests.shared.state_files import what_is_in
 
 from reticent.device import Device, Policy, StateFile
 from reticent.mechanisms import Flip, OneBitMean
@@ -253,8 +254,7 @@ def test_memory_stays_bounded_while_nothing_can_be_written(device_of: Make, stat
 
 
 def total(state: Path) -> list[str]:
-    with closing(sqlite3.connect(state)) as connection:
-        return [value for (value,) in connection.execute("SELECT value FROM totals")]
+    return [*what_is_in(state).totals.values()]
 
 
 def test_values_reach_the_file_by_themselves(device_of: Make, state: Path) -> None:

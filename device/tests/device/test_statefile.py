@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.shared.devices import HERE, InFile, Make, with_epsilon
-from tests.shared.state_files import change_in
+from tests.shared.state_files import change_in, damage, drop
 
 from reticent.device import Device, Policy
 from reticent.device.locks import ProcessLock
@@ -107,11 +107,11 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "cut to a hundred bytes": lambda state: rewrite(state, lambda old: old[:100]),
     "nothing but zeros": lambda state: rewrite(state, lambda old: bytes(len(old))),
     "not a database": become_a_diary,
-    "a table is missing": lambda state: sql(state, "DROP TABLE totals"),
+    "a table is missing": lambda state: drop(state, "totals"),
     "no row": lambda state: sql(state, "DELETE FROM device"),
-    "a short secret": lambda state: sql(state, "UPDATE device SET secret = x'00112233'"),
-    "a secret of zeros": lambda state: sql(state, "UPDATE device SET secret = zeroblob(32)"),
-    "a secret of text": lambda state: sql(state, "UPDATE device SET secret = 'secret'"),
+    "a short secret": lambda state: damage(state, "device", {"secret": "x'00112233'"}),
+    "a secret of zeros": lambda state: damage(state, "device", {"secret": "zeroblob(32)"}),
+    "a secret of text": lambda state: damage(state, "device", {"secret": "'secret'"}),
     "a log without its database": leave_a_log_alone,
 }
 
@@ -171,7 +171,7 @@ def test_epochs_of_a_readable_file_go_on_from_there(device_of: Make, state: Path
     device.forget()
     device.forget()
     device.close()
-    sql(state, "UPDATE device SET secret = x'00'")
+    damage(state, "device", {"secret": "x'00'"})
     device = device_of()
     assert device.set_consent("granted")
     assert device.status().epoch == 3
@@ -191,7 +191,7 @@ def test_what_a_broken_file_held_is_counted_with_all_its_versions(
     device.forget()
     before = device.receipt().total_lifetime
     device.close()
-    sql(state, "DROP TABLE totals")
+    drop(state, "totals")
     device = device_of(with_epsilon(plan_text, 10, "1.10"))
     assert device.receipt().total_loss == inf > before, "there was no limit"
 
@@ -298,7 +298,6 @@ def test_a_locked_file_says_so(device_of: Make, state: Path, monkeypatch: pytest
     connection = sqlite3.connect(state, isolation_level=None)
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("BEGIN EXCLUSIVE")
-    connection.execute("UPDATE device SET epoch = epoch")
     try:
         with pytest.raises(StateError, match="locked by another process"):
             device_of(debug=True)
@@ -323,7 +322,7 @@ def test_a_broken_file_is_durably_set_aside_before_another_has_its_name(
     device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device_of().close()
-    sql(state, "UPDATE device SET epoch = 7")
+    damage(state, "device", {"epoch": "7"})
     events: list[str] = []
 
     def recorded(name: str, call: Callable[..., None]) -> Callable[..., None]:

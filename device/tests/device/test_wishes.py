@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.shared.devices import HERE, SECONDS, InFile, Make, identity
+from tests.shared.state_files import damage, drop
 
 from reticent.device import Device, Policy
 from reticent.plan import Plan
@@ -82,8 +81,7 @@ def test_a_pause_outlives_its_file(how: str, device_of: Make, state: Path, clock
     assert device.save()
     if how == "damaged":
         device.close()
-        with closing(sqlite3.connect(state)) as connection, connection:
-            connection.execute("UPDATE device SET round_seconds = 7")
+        damage(state, "device", {"round_seconds": "7"})
         device = device_of()
     else:
         for file in state.parent.glob(f"{state.name}*"):
@@ -100,8 +98,7 @@ def test_a_pause_outlives_its_file(how: str, device_of: Make, state: Path, clock
 
 def test_where_a_pause_cannot_be_read_the_person_is_asked_again(device_of: Make, state: Path) -> None:
     device_of().close()
-    with closing(sqlite3.connect(state)) as connection, connection:
-        connection.execute("DROP TABLE pauses")
+    drop(state, "pauses")
     assert device_of().consent == "unset"
 
 
@@ -115,8 +112,7 @@ def test_after_damage_the_person_is_asked_again_and_what_was_held_is_counted(
     held = first.receipt().total_lifetime
     assert first.set_consent("denied")
     first.close()
-    with closing(sqlite3.connect(state)) as connection, connection:
-        connection.execute("DROP TABLE pauses")
+    drop(state, "pauses")
     device = device_of()
     assert device.consent == "unset"
     assert device.status().epoch == 2

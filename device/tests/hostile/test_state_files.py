@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import HERE
 from tests.shared.hostile import picture
+from tests.shared.state_files import what_is_in
 
 from reticent.device import Device
 from reticent.device.statefile import StateFile
@@ -127,8 +128,7 @@ def halve(state: Path) -> None:
 
 
 def flip_the_secret(state: Path) -> None:
-    with closing(sqlite3.connect(state)) as connection:
-        [(secret,)] = connection.execute("SELECT secret FROM device")
+    secret = what_is_in(state).secret
     content = state.read_bytes()
     state.write_bytes(content.replace(secret, bytes([secret[0] ^ 1]) + secret[1:]))
 

@@ -89,6 +89,7 @@ def test_what_a_value_counts_as(make: Make, kind: str, how: str, text: str) -> N
     assert report == law(Plan.from_toml(text), HERE, {"saves": counts_as})
     status = device.status()
     assert status.notes == ({note: 1} if note else {})
+    assert ("debug=True" in str(status)) == (note in ("not-a-number", "unknown-label"))
     assert "4711" not in str(status) + str(device.receipt())
 
 

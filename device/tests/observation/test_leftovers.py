@@ -36,6 +36,7 @@ logging.basicConfig(level=logging.DEBUG)
 logging.captureWarnings(True)
 warnings.simplefilter("always")
 from reticent.device import Policy, Device
+from reticent.device.schema import load
 from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
 
@@ -48,7 +49,7 @@ class Breaking:
         raise RuntimeError(body)
 
 device = Device(PLAN, "place/state", consent="granted", clock=clock, transport=Breaking(), policy=Policy.unlimited())
-secret = sqlite3.connect("place/state").execute("SELECT secret FROM device").fetchone()[0]
+secret = load(sqlite3.connect("place/state")).secret
 device.add("editor_seconds", VALUE)
 """.replace("PLAN_TEXT", PLAN_TEXT)
 

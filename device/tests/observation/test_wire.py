@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import fields
@@ -21,6 +20,7 @@ from typing import Any
 import pytest
 from tests.shared.devices import HERE, SECONDS, clock_in
 from tests.shared.plans import APP_USAGE, EDITOR_HOURS, EDITOR_SECONDS, OPENED_FILES
+from tests.shared.state_files import what_is_in
 
 from reticent.device import Accepted, Device, HttpTransport, Outcome, Policy, Retry
 from reticent.plan import Plan
@@ -119,8 +119,7 @@ def observed(state: Path, use: Use, transport: Any, tap: Any) -> tuple[list[byte
 
 
 def planned(state: Path) -> list[float]:
-    with closing(sqlite3.connect(state)) as connection:
-        return [at for (at,) in connection.execute("SELECT next_try FROM reports WHERE state = 'waiting'")]
+    return [kept.next_try for kept in what_is_in(state).waiting]
 
 
 def without_bits(request: bytes) -> tuple[bytes, dict[str, Any]]:

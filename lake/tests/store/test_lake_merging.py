@@ -71,10 +71,29 @@ def test_nothing_is_merged_across_a_write_that_failed(store: Store, monkeypatch:
 
 def test_large_parts_are_left_as_they_are(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
-    monkeypatch.setattr(LakeBackend, "most_rows", 39)
+    monkeypatch.setattr(LakeBackend, "most_rows", 19)
     for number in range(5):
         store.append({KEY: group(10 * number, 10)})
     assert len(store.backend.seals.listed(KEY)[0]) == 5
+
+
+@pytest.mark.parametrize("size", [1, 3, 9, 10, 30, 70, 99, 101])
+def test_whatever_the_size_of_its_groups_a_round_has_few_parts(
+    store: Store, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """All but the latest have at least half of the rows that are enough, and none has twice as many."""
+    monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
+    monkeypatch.setattr(LakeBackend, "most_rows", 200)
+    count = 2_000 // size
+    for number in range(count):
+        store.append({KEY: group(1000 * number, size)})
+    parts = sorted(store.backend.seals.listed(KEY)[0], key=lambda part: part.first)
+    assert all(part.rows < 400 for part in parts)
+    latest = 3 * 4  # fewer than four of each size on the way to a large part
+    assert all(part.rows > 100 for part in parts[:-latest])
+    assert len(parts) <= 2_000 // 100 + latest
+    assert store.seal(KEY)
+    assert store.rounds()[0].reports == count * size
 
 
 def test_outermost_parts_against_comparing_all() -> None:

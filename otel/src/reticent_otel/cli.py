@@ -168,6 +168,8 @@ def _run(
             signal.signal(number, stop)
         for reason in device.status().reasons:
             click.echo(f"Nothing is sent: {reason}", err=True)
+        if "container" in device.status().silenced_by:
+            click.echo("  Hint: to send from a container, --policy silent_in_containers=false", err=True)
         if device.consent == "unset":
             agree = f"reticent device consent {shlex.quote(state)} granted --plan {shlex.quote(str(plan))}"
             click.echo(f"  Hint: to agree, run {agree}", err=True)

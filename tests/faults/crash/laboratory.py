@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
@@ -15,6 +14,7 @@ from typing import NamedTuple
 from tests.faults.crash.scenarios import Scenario, nothing
 from tests.faults.crash.world import ADDED, LATE, MARKER, PLANS, VALUES, Kept, R, Seen, Wire, World, kept_in
 from tests.shared.devices import SECONDS
+from tests.shared.state_files import what_is_in
 
 from reticent.reports import from_json, to_json
 from reticent.testing import ManualClock
@@ -63,8 +63,7 @@ def check_the_secret(seen: Seen) -> None:
 def check_the_folder(folder: Path, forgotten: bytes) -> None:
     """Nothing lies about that should not: no draft, no value of a round that is over, no forgotten secret."""
     assert not [file.name for file in folder.iterdir() if ".new" in file.name]
-    with closing(sqlite3.connect(folder / "state")) as connection:
-        needed = connection.execute("SELECT 1 FROM totals WHERE value = ?", (str(MARKER),)).fetchone()
+    needed = str(MARKER) in what_is_in(folder / "state").totals.values()
     for file in folder.iterdir():
         if "quarantined" not in file.name:
             content = file.read_bytes()

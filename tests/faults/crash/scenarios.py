@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tests.faults.crash.world import ADDED, MARKER, ONE, TWO, VALUES, R, Seen, Wire, World
 from tests.shared import layouts
+from tests.shared.state_files import what_is_in
 
 from reticent.device import Device, Retry, schema
 from reticent.plan import Plan
@@ -197,14 +198,11 @@ def check_pause(seen: Seen) -> None:
 
 def check_denied(seen: Seen) -> None:
     """Done or not; once it has returned, done, and nothing leaves any more."""
-    with closing(sqlite3.connect(seen.folder / "state")) as connection:
-        [(choice,)] = connection.execute("SELECT choice FROM consent")
-        [(left,)] = connection.execute(
-            "SELECT (SELECT count(*) FROM totals) + (SELECT count(*) FROM reports)"
-        )
+    held = what_is_in(seen.folder / "state")
+    choice = held.consent.choice
     assert choice == "denied" or not seen.heard("denied")
     assert seen.rounds == (set() if choice == "denied" else {R + 1, R + 2, R + 3})
-    assert choice != "denied" or left == 0
+    assert choice != "denied" or not (held.totals or held.reports)
 
 
 def check_resume(seen: Seen) -> None:

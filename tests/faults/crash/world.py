@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.shared.devices import HERE, SECONDS, Identity, identity
+from tests.shared.devices import HERE, SECONDS, Identity
 from tests.shared.plans import APP_USAGE, EDITOR_HOURS, EDITOR_SECONDS
+from tests.shared.state_files import what_is_in
 
 from reticent.device import Accepted, Device, Outcome, Policy, Transport
 from reticent.plan import Plan
@@ -99,9 +98,8 @@ def kept_in(folder: Path) -> Kept | None:
     state = folder / "state"
     if not state.exists():
         return None
-    with closing(sqlite3.connect(state)) as connection:
-        reasons = connection.execute("SELECT reason FROM epochs ORDER BY epoch").fetchall()
-    return Kept(identity(state), tuple(reason for (reason,) in reasons))
+    held = what_is_in(state)
+    return Kept(Identity(held.secret, held.epoch), tuple(epoch.reason for epoch in held.epochs.values()))
 
 
 @dataclass

@@ -314,17 +314,24 @@ def _answer(
     }
 
 
+def _in_words(seconds: int) -> str:
+    """A length of time in a sentence: a week, 6 hours."""
+    written = duration(seconds)
+    units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+    return _TIMES.get(seconds, f"{written[:-1]} {units[written[-1]]}")
+
+
 def _summary(plan: Plan, card: PrivacyCard, devices: int, confidence: float, half_width: float) -> str:
     """What a plan promises and gives, for a reader of one sentence."""
     if card.window is not None:
         seconds = plan.answers.window * plan.round_seconds
-        time = _TIMES.get(seconds, duration(seconds))
+        time = _in_words(seconds)
         promise = (
             f"Whatever a device sends in {time} is at most {_times(card.window)} times as likely from one history of "
             "values as from any other."
         )
     else:
-        time = _TIMES.get(plan.round_seconds, duration(plan.round_seconds))
+        time = _in_words(plan.round_seconds)
         promise = (
             f"All that a device ever sends is at most {_times(card.constant)} times as likely from values that never "
             "change as from any others that never change; values that change are protected less."

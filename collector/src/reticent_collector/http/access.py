@@ -185,7 +185,8 @@ class Access:
         if key is None:
             raise ProblemError(401, "unauthorized")
         if key.role not in roles:
-            raise ProblemError(403, "forbidden")
+            detail = f"This key does not allow that: its role is {key.role}, expected {' or '.join(roles)}."
+            raise ProblemError(403, "forbidden", detail)
 
     def spend(self, key: Key | None, reports: int) -> None:
         """

@@ -164,7 +164,8 @@ class Client:
                 reason = "the key is unknown or revoked"
                 return f"{self.url}: {reason}.\n  Hint: reticent keys list shows the keys of the store"
             case 403, _:
-                return f"{self.url}: this key does not allow that.\n  Hint: reticent keys list shows each key's role"
+                reason = detail or "this key does not allow that."
+                return f"{self.url}: {reason}\n  Hint: reticent keys list shows each key's role"
             case _, str() if isinstance(detail, str) and code != "not_found":
                 return f"{self.url}: {detail}"
             case _:

@@ -39,6 +39,7 @@ Read: TypeAlias = Callable[[list[Any]], Iterable[tuple[RecordsByRound, Done]]]
 LATENCIES = 4096  # commits in the latency figures
 
 RESULTS_SECONDS = 60.0  # between two writes of the table of results when nothing was sealed here
+STEP_PAUSE = 9  # before the next step of a round, times what the last one took: a tenth of a core
 TURN_SECONDS = 1.0  # in which results are written before due rounds are looked for again
 
 
@@ -273,6 +274,7 @@ class Sealer:
         self._delay = 0.0
         self._failing: set[RoundKey | str] = set()
         """The rounds that could not be sealed the last time, and whatever else failed then."""
+        self._step_at: dict[RoundKey, float] = {}  # when each open round may take its next step
         self._write_at = -math.inf
         self._thread = threading.Thread(target=self._run, name="reticent-seal", daemon=True)
         self._thread.start()
@@ -297,12 +299,13 @@ class Sealer:
                 continue
             self._failing.discard("list")
             sealed = self.sealed
+            self._step_at = {key: at for key, at in self._step_at.items() if key in keys}
             for key in keys:
                 if self._stop.is_set():
                     return
                 try:
                     if key not in is_due:
-                        self._store.take_step(key)
+                        self._take_step(key)
                     else:
                         self._seal(key)
                     self._failing.discard(key)
@@ -321,6 +324,14 @@ class Sealer:
                     self._failing.discard("results")
                 except Exception as error:  # no result is lost: the counts are there, and it is tried again
                     self._failed("results", error, "results-failed")
+
+    def _take_step(self, key: RoundKey) -> None:
+        """Show readers more of an open round; a large one takes long to count, and so its steps are rare."""
+        begun = time.monotonic()
+        if begun >= self._step_at.get(key, begun):
+            self._store.take_step(key)
+            now = time.monotonic()
+            self._step_at[key] = now + STEP_PAUSE * (now - begun)
 
     def _write(self) -> None:
         """Write results for a second, of one period at least; what is left is written in the next turn."""

@@ -31,7 +31,7 @@ from reticent_collector.stores.transactions import SqlRow, Transaction
 APPLICATION_ID = 0x2E71CE01
 OLDEST_SQLITE = (3, 35, 0)  # the first one with RETURNING
 
-_SHORT_LOG = "PRAGMA wal_autocheckpoint = 250"  # a megabyte, where there is little room
+_SHORT_LOG = "PRAGMA wal_autocheckpoint = 64"  # a megabyte, where there is little room
 _READERS = 8
 _DROPPED_GROUPS, _DROPPED_BYTES = 1000, 1 << 22  # how much of a sealed round is dropped at a time
 _MISSED = 1000  # a damaged table ends after so many numbers in a row without a readable group

@@ -26,6 +26,7 @@ PRAGMAS = (
     "wal_autocheckpoint = 1000",
     "journal_size_limit = 67108864",
 )
+_NEW_FILE = "page_size = 16384"  # a large group takes half the time of one in pages of 4096 bytes
 _LOG_HEAD_BYTES = 32
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # https://www.sqlite.org/fileformat.html#walformat
 _PAGE_ONE = ("page_count", "freelist_count", "schema_version")  # the content of the first page, by pragma
@@ -250,6 +251,7 @@ def connect(path: str) -> sqlite3.Connection:
     """A connection that writes ahead and syncs."""
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
+        connection.execute(f"PRAGMA {_NEW_FILE}")  # a file with tables keeps its own
         mode = _write_ahead(connection)
         if mode not in ("wal", "memory"):
             raise sqlite3.OperationalError(f"expected a file system that can do WAL, got {mode}")

@@ -93,9 +93,11 @@ class Store:
                 f"{named} cannot be stored without its plan.toml.\n"
                 "  Hint: read it with Plan.load or Plan.from_toml"
             )
-        if self.backend.put_plan(plan) != plan:
+        registered = self.backend.put_plan(plan)
+        if registered != plan:
+            different = ", ".join(_differences(registered, plan))
             raise StoreError(
-                f"{named} is already registered with different content.\n"
+                f"{named} is already registered with different content: {different}.\n"
                 "  Hint: raise the version; the questions of a version never change"
             )
 
@@ -422,3 +424,17 @@ def due(store: Store, now: float, margin: float = MARGIN_SECONDS) -> list[RoundK
     """The rounds that are not sealed, and whose grace is over at unix time `now`."""
     plans = {(plan.name, plan.version): plan for plan in store.plans()}
     return [key for key in store.unsealed() if now >= plans[key[:2]].round(key.round).closes + margin]
+
+
+def _differences(one: Plan, other: Plan) -> list[str]:
+    """Where two versions of a plan differ, by the names of its file."""
+    names = {"round_seconds": "round", "grace_seconds": "grace"}
+    values = ["round_seconds", "grace_seconds", "owner", "expires", "answers", "min_reports"]
+    different = [names.get(name, name) for name in values if getattr(one, name) != getattr(other, name)]
+    for kind in ("metrics", "groups", "segments"):
+        ours, theirs = ({each.name: each for each in getattr(plan, kind)} for plan in (one, other))
+        changed = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+        different += [f"{kind}.{name}" for name in changed] or (
+            [f"order of {kind}"] if [*ours] != [*theirs] else []
+        )
+    return different

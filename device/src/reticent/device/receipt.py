@@ -327,6 +327,10 @@ class Status:
             lines.append(f"  next attempt: {_time(self.next_try)}")
         lines += [f"  attempts: {outcome} × {count}" for outcome, count in self.attempts.items()]
         lines += [f"  noted: {kind} × {count}" for kind, count in self.notes.items()]
+        if any(kind.startswith(("unknown-", "not-a-number")) for kind in self.notes):
+            lines.append(
+                "  Hint: with debug=True, and in reticent.testing.sandbox, the call that does this raises"
+            )
         return printable(lines)
 
 

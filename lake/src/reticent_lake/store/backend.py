@@ -65,8 +65,8 @@ class LakeBackend(LakeTables):
     `readonly` only reads files: nothing is made, swept or tested, and no right to write is needed.
     """
 
-    merged_at_once: ClassVar[int] = 64  #: parts of one writer that are merged into one
-    most_rows: ClassVar[int] = 1 << 20  #: rows beyond which parts are large enough
+    merged_at_once: ClassVar[int] = 64  #: most parts of one writer that are merged into one
+    most_rows: ClassVar[int] = 1 << 20  #: enough rows to merge; a part of more than half is left
 
     def __init__(self, files: Files, *, readonly: bool = False) -> None:
         super().__init__(files, readonly)
@@ -199,17 +199,13 @@ class LakeBackend(LakeTables):
 
     def _merge(self, key: RoundKey) -> None:
         """
-        Merge this writer's latest parts when they are many, small, and equally often merged.
+        Merge this writer's latest parts that are small and equally often merged, when they are many or large together.
 
         They are removed only if the round was not closing after the merged part was durable: then any list
         that has one of them has the merged part too, which covers it.
         """
         own = self._own[key]
-        while len(own) >= self.merged_at_once:
-            small = own[-self.merged_at_once :]
-            rows = sum(own_part.part.rows for own_part in small)
-            if len({own_part.merges for own_part in small}) > 1 or rows > self.most_rows:
-                return
+        while small := self._to_merge(own):
             try:
                 records = [
                     self.read(key, own_part.part) if own_part.records is None else own_part.records
@@ -226,7 +222,20 @@ class LakeBackend(LakeTables):
             except StoreError:  # what was appended is durable: merging can fail silently
                 own.clear()
                 return
-            own[-self.merged_at_once :] = [Own(merged, small[0].merges + 1, None)]
+            own[-len(small) :] = [Own(merged, small[0].merges + 1, None)]
+
+    def _to_merge(self, own: Sequence[Own]) -> list[Own]:
+        """The latest parts if they are to be merged: a round has few parts, and each row is written few times."""
+        run: list[Own] = []
+        rows = 0
+        for own_part in reversed(own):
+            if own_part.part.rows > self.most_rows // 2 or own_part.merges != own[-1].merges:
+                break
+            run.insert(0, own_part)
+            rows += own_part.part.rows
+            if len(run) == self.merged_at_once or rows >= self.most_rows:
+                return run
+        return []
 
     def read(self, key: RoundKey, part: Part) -> Records | None:
         """The records of a part; None when it is gone, `StoreError` when it is bad."""

@@ -52,6 +52,11 @@ class Mark:
         return (self.start + self.end) / 2
 
     @property
+    def middle_value(self) -> float:
+        """The middle of its interval."""
+        return (self.lower + self.upper) / 2
+
+    @property
     def boxed(self) -> bool:
         """Whether there is an interval without a value."""
         return isnan(self.value)
@@ -91,8 +96,9 @@ def series(lines: Sequence[Line], label: str, unit: str, flags: Sequence[Flag] =
     """
     A chart of some lines over time, in both sizes.
 
-    Long lines that are compared stand in strips below each other. Lines with far wider intervals than the others have
-    an axis of their own, so that a few devices do not flatten the lines of many.
+    Long lines that are compared stand in strips below each other, as do lines that would hide each other. Lines with
+    far wider intervals than the others have an axis of their own, so that a few devices do not flatten the lines of
+    many.
     """
     panels = _panels(lines, unit)
     marks = sorted((mark for drawn in lines for mark in drawn.marks), key=lambda mark: mark.start)
@@ -128,12 +134,19 @@ def _panels(lines: Sequence[Line], unit: str) -> list[_Panel]:
 
     alike, apart = _by_precision(lines)
     own = "few reports, an axis of its own"
-    if len(lines) > 1 and any(drawn.long for drawn in lines):
+    if len(lines) > 1 and (any(drawn.long for drawn in lines) or _hide_each_other(alike)):
         common = _ends_of(alike)
         strips = [panel([drawn], drawn.name, common) for drawn in alike]
         return strips + [panel([drawn], f"{drawn.name} ({own})", _ends_of([drawn])) for drawn in apart]
     first = panel(alike, "", _ends_of(alike), full=True)
     return [first, *(panel([drawn], f"{drawn.name} ({own})", _ends_of([drawn])) for drawn in apart)]
+
+
+def _hide_each_other(lines: Sequence[Line]) -> bool:
+    """Whether the bands of three or more lines lie over each other, so that none could be seen."""
+    middles = [median(mark.middle_value for mark in drawn.marks) for drawn in lines]
+    width = median([mark.upper - mark.lower for drawn in lines for mark in drawn.marks])
+    return len(lines) > 2 and max(middles) - min(middles) < width / 2
 
 
 def _by_precision(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:

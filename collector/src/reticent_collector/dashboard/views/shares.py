@@ -182,13 +182,15 @@ def _share_rows(
         return rows
     for place, (bucket, share) in enumerate(zip(histogram.buckets, norm_sub(histogram), strict=True)):
         value, _, half_width = plain.figure(bucket.value, bucket.half_width).partition(" ± ")
+        ends = plain.ends(bucket.lower, bucket.upper)
         changed = change.numbers[place] if change else None
         rows.append(
             {
                 "bucket": bucket_name(bucket, unit),
                 "raw": value,
                 "half_width": half_width,
-                "interval": " to ".join(plain.ends(bucket.lower, bucket.upper)),
+                "shown": f"at most {ends[1]}" if bucket.value < bucket.lower else value,
+                "interval": " to ".join(ends),
                 "norm_sub": labels.number(
                     share / amount.size, labels.places(bucket.half_width / amount.size)
                 ),

@@ -59,5 +59,6 @@ if __name__ == "__main__":
             head += (
                 f"Python {platform.python_version()}, {os.cpu_count()} cores, load before it {load:.1f}\n\n"
             )
-            stem = "".join([name, *(option[1:] for option in options if option.startswith("--"))])
+            words = [option.lstrip("-") for option in options if option.startswith("--") or option.isalpha()]
+            stem = "-".join([name, *words])
             (SAVED / f"{stem}.txt").write_text(head + kept.getvalue())

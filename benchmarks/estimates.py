@@ -77,6 +77,7 @@ def main() -> None:
         ("Hadamard bit, k = 32", Metric("hadamard", HadamardBit(1, thirty_two), FLIP), hadamard_round),
         ("dBitFlip, k = 32, d = 4", Metric("d_bit", DBitFlip(1, thirty_two, 4), FLIP), d_bit_round),
     ]
+    average(Metric("other", OneBitMean(2, 24), FLIP), [mean_round(0), mean_round(1)])  # imports what it needs
     print("| mechanism | first | next | to 1,000 rounds estimated one by one |\n|---|---|---|---|")
     for name, metric, one_round in cases:
         rounds = [one_round(number) for number in range(ROUNDS)]

@@ -72,6 +72,7 @@ def make_lake(folder: Path, reports: int, per_file: int = PER_FILE) -> None:
             if len(part):
                 name = Part(f"{writer:032x}", number, number, len(part)).name
                 (target / name).write_bytes(columns.encode(KEY, part))
+    os.sync()  # as the parts of a collector are: else the seal, which syncs, would wait for them
 
 
 def by_hand(folder: Path) -> tuple[float, int]:

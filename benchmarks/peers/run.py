@@ -2,6 +2,7 @@
 reticent beside two libraries of the field, on the nearest task each has, in one run.
 
     python benchmarks/peers/run.py
+    python benchmarks/peers/run.py --save       # what it prints also goes to docs/measured/peers.txt
 
 The others are installed into an environment of their own (build/peers), never into reticent's.
 """
@@ -9,10 +10,14 @@ The others are installed into an environment of their own (build/peers), never i
 from __future__ import annotations
 
 import json
+import os
+import platform
 import subprocess
 import sys
 import time
 import venv
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -108,4 +113,13 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    kept = StringIO()
+    with redirect_stdout(kept):
+        main()
+    print(kept.getvalue(), end="")
+    if "--save" in sys.argv:
+        head = (
+            f"$ make bench-peers ARGS=--save\n{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}"
+        )
+        head += f", {os.cpu_count()} cores\n\n"
+        (ROOT / "docs" / "measured" / "peers.txt").write_text(head + kept.getvalue())

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from math import cosh
 from pathlib import Path
 
-from reticent import Metric, Plan
+from reticent import Metric
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, Mechanism, OneBitMean
 from reticent_collector.estimates import expected_variance
 from reticent_collector.privacy import losses
-from reticent_collector.privacy.card import privacy_card
 from reticent_paper.baselines import Laplace
 
 ROOT = Path(__file__).parents[2]
@@ -54,17 +53,6 @@ def test_the_figures_of_why_one_bit_are_those_of_the_code() -> None:
     assert "it is {} against {}.".format(*heavy) in text.replace("\n ", "")
     few = [int(4 * cosh(epsilon / 2) ** 2) for epsilon in (1, 2)]
     assert "up to {} buckets at ε = 1 and {} at ε = 2".format(*few) in text
-
-
-def test_the_figures_of_the_split_are_those_of_the_formula() -> None:
-    text = (EXPLANATION / "windows.md").read_text()
-    plan = (ROOT / "examples" / "windows-split.toml").read_text()
-    for epsilon, said in (("1.0", "± 77.0 s (95 %"), ("2.645", "± 21.3 s, where")):
-        [metric] = Plan.from_toml(plan.replace("epsilon = 1.0", f"epsilon = {epsilon}")).metrics
-        half_width = 1.95996 * expected_variance(metric, 10**6, at=540) ** 0.5
-        assert said.startswith(f"± {half_width:.1f} s")
-        assert said in text
-    assert f"four weeks lose {privacy_card(Plan.from_toml(plan), 4 * 28).any_history:.1f}." in text
 
 
 def check_architecture(root: Path) -> int:

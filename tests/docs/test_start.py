@@ -1,4 +1,4 @@
-"""The program of the page for desktop applications, in a real window on a display of its own."""
+"""The pages by kind of program: the accuracy they name, and the desktop application in a real window on a display."""
 
 from __future__ import annotations
 
@@ -12,7 +12,33 @@ from pathlib import Path
 import pytest
 from pagetest.page import read_page
 
-PAGE = Path(__file__).parents[2] / "docs" / "start" / "desktop.md"
+from reticent.plan import Plan
+from reticent_collector.estimates import expected_half_width
+
+START = Path(__file__).parents[2] / "docs" / "start"
+PAGE = START / "desktop.md"
+
+ACCURACY = {
+    "command-line": ("command", {20_000: "6.4 points", 100_000: "2.9", 1_000_000: "0.9"}),
+    "desktop": ("minutes", {20_000: "2.5 %", 100_000: "1.1 %"}),
+    "opentelemetry": ("level_starts", {20_000: "2.5 %"}),
+    "service": ("requests", {5_000: "5 %", 50_000: "1.6"}),
+    "web-page": ("clicks", {20_000: "1.9 %", 100_000: "0.8 %"}),
+}
+"""By page: a metric of its plan, and its half-widths in percent of the range, by number of devices."""
+
+
+@pytest.mark.parametrize("name", ACCURACY)
+def test_a_page_names_the_half_widths_of_its_plan(name: str) -> None:
+    page = START / f"{name}.md"
+    (text,) = [block.text for block in read_page(page.read_text()) if block.file == "plan.toml"]
+    metric, half_widths = ACCURACY[name]
+    asked = Plan.from_toml(text).by_name[metric]
+    for devices, said in half_widths.items():
+        assert f"± {said}" in page.read_text()
+        assert f"{devices:,}" in page.read_text().replace("a million", "1,000,000")
+        part = 100 * expected_half_width(asked, devices) / asked.top
+        assert f"{part:.1f}".removesuffix(".0") == said.split()[0], f"{page}: {devices:,} devices"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ Table = dict[str, object]
 
 
 def random_plan(random: Random) -> str:
-    sampled, pick = random.random() < 0.3, random.choice
+    sampled, pick = random.random() < 0.4, random.choice
     length, unit = pick([(1, "m"), (7, "m"), (1, "h"), (5, "h"), (6, "h"), (1, "d"), (7, "d")])
     head = {
         "name": f"p{random.randrange(100)}",
@@ -30,8 +30,8 @@ def random_plan(random: Random) -> str:
         tables["segments"] = {"os": ["linux", "macos", "a b"], "channel": ["beta"]}
     if sampled:
         tables["answers"] = {"kind": "sampled", "window": f"{length * random.randrange(1, 40)}{unit}"}
-        if random.random() < 0.6:
-            tables["answers"]["metrics"] = random.randrange(1, count + 1)
+    if random.random() < (0.6 if sampled else 0.4):
+        tables.setdefault("answers", {})["metrics"] = random.randrange(1, count + 1)
     return "".join(
         f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
         for name, table in tables.items()

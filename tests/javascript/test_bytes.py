@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -98,13 +99,27 @@ def test_reports_are_those_of_the_vectors(ask: Ask) -> None:
 # Random plans and histories
 
 
-def compare(ask: Ask, plans: int, seed: int) -> None:
+def ways_of(plan: Plan) -> set[str]:
+    """What a plan asks of its devices beyond a noisy bit for each metric."""
+    answers = "sampled" if plan.answers.sampled else "remembered"
+    divided = {f"divided, {answers}"} if plan.asked < len(plan.metrics) else set()
+    splits = {f"split, {answers}" for metric in plan.metrics if metric.kind == "split"}
+    return divided | splits | {"subset" for metric in plan.metrics if metric.mechanism.name == "subset"}
+
+
+WAYS = {"divided, remembered", "divided, sampled", "split, remembered", "split, sampled", "subset"}
+
+
+def compare(ask: Ask, plans: int, seed: int) -> Counter[str]:
+    """How many of the plans ask in each of the ways."""
     random = Random(seed)
+    ways: Counter[str] = Counter()
     questions = []
     bodies = []
     for _ in range(plans):
         text = random_plan(random)
         plan, export = Plan.from_toml(text), exported(text)
+        ways.update(ways_of(plan))
         segment = {"os": random.choice(["linux", "macos", "a b", "plan9"]), "channel": "beta"}
         secret, epoch = random.randbytes(32), random.randrange(3)
         for _ in range(3):
@@ -120,9 +135,9 @@ def compare(ask: Ask, plans: int, seed: int) -> None:
                 written = reference.sampled_answer(text, secret, epoch, number, values)
                 window = written["start"]
             else:
-                written = reference.answer(text, secret, epoch, random.randrange(2**31), values) | {
-                    "asked": ""
-                }
+                written = {"asked": ""} | reference.answer(
+                    text, secret, epoch, random.randrange(2**31), values
+                )
                 window = None
             tags = plan.tags(segment)
             codes = bytes(list(each.tags).index(tags[each.name]) for each in plan.segments)
@@ -137,14 +152,15 @@ def compare(ask: Ask, plans: int, seed: int) -> None:
             questions.append(("report", about | {"values": values, "segment": segment}))
             bodies.append(line)
     assert [each["body"] for each in ask(questions)] == bodies
+    return ways
 
 
 def test_three_implementations_agree_on_random_plans_and_histories(ask: Ask) -> None:
-    compare(ask, plans=80, seed=1)
+    assert set(compare(ask, plans=80, seed=1)) == WAYS
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_three_implementations_agree_on_ten_thousand_random_plans_and_histories(ask: Ask) -> None:
-    for seed in range(2, 22):
-        compare(ask, plans=500, seed=seed)
+    ways = sum((compare(ask, plans=500, seed=seed) for seed in range(2, 22)), Counter())
+    assert all(ways[way] >= 1000 for way in WAYS), ways

@@ -115,7 +115,8 @@ def test_a_bound_is_never_below_the_exact_figure_and_mostly_equal(plans: list[Pl
         assert plan.answers.sampled or losses.lifetime_of(plan) >= card.lifetime * (1 - 1e-14)
         for metric in plan.metrics:
             mechanism, points = metric.mechanism, metric.mechanism.points
-            assert isclose(losses.loss_of_answer(mechanism), float(mechanism.epsilon), rel_tol=1e-15)
+            rounding = 1e-12 if mechanism.name == "subset" else 1e-15  # of weights that add up to 2^64
+            assert isclose(losses.loss_of_answer(mechanism), float(mechanism.epsilon), rel_tol=rounding)
             assert isclose(losses.loss_of_round(metric), card.metrics[metric.name].round, rel_tol=1e-14)
             is_even = metric.kind != "mean" or all(
                 left + right == points[-1] for left, right in zip(points, reversed(points), strict=True)

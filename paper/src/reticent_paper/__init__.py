@@ -43,6 +43,7 @@ EXPERIMENTS = (
     Experiment("tables", ":tables", "losses, bounds, age in days, remembered histograms"),
     Experiment("after", ".after:run", "what came after 2017, at equal loss"),
     Experiment("deployment", ".deployment:run", "20 apps, every 6 hours, for a month"),
+    Experiment("windows", ".windows:run", "the same seconds asked otherwise, as a split too"),
 )
 """In the order in which they are run and reported; those that share values are neighbours."""
 

@@ -50,7 +50,8 @@ def reproduce(
     """
     Run experiments of "Collecting Telemetry Data Privately" (Ding, Kulkarni, Yekhanin, NIPS 2017) and judge
     each of its claims by the figures. NAME is fig3, fig4, fig5, fig6, fig7, theorems (sentences that
-    are computed), tables, after (what came after 2017), deployment or all.
+    are computed), tables, after (what came after 2017), deployment, windows
+    (the same asked otherwise) or all.
 
     Writes a page (DIR/index.html), the claims (claims.md), a CSV file per table, PNG and SVG per picture, and
     results.json. The paper's data set is not public, so three fitted counters stand in for it; --values takes

@@ -5,17 +5,17 @@ docs/explanation/windows.md.
     python -m reticent_paper.windows docs/images          writes windows.json and windows.svg
 
 Section 6 says that memoization is applied "across days". Read as one memo for all rounds, or as one memo for each
-time of day; both are here, beside sampled answers. The people, their apps and the plan are those of
-`paper.deployment`.
+time of day; both are here, beside sampled answers: a bit about each app or about one of them, and the plan's sibling,
+which asks for the app in front at one moment. The people, their apps and the plan are those of `paper.deployment`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
+from functools import cache, reduce
 from itertools import product
 from operator import add
 from pathlib import Path
@@ -25,13 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from reticent.mechanisms import Flip
-from reticent.plan import Answers, Plan
+from reticent.mechanisms import Flip, SubsetSelection
+from reticent.plan import Answers, Metric, Plan
 from reticent_collector.counts import MeanCounts
-from reticent_collector.estimates import average, estimate
+from reticent_collector.estimates import average, clopper_pearson
 from reticent_collector.plots import COLOURS, drawing, panels, save
 from reticent_collector.privacy.card import privacy_card
 from reticent_lab.crowd import Crowd, CrowdDraws, law_of
+from reticent_paper.claims import ExperimentResult, Rows, Setting, picture, table
 from reticent_paper.deployment import APPS, EXAMPLE, ROUNDS_PER_DAY, SIX_HOURS, crowd
 from reticent_paper.losses import DEPLOYED, FLIP
 
@@ -42,12 +43,17 @@ SIZES = (1_000_000, 10_000_000, 100_000_000, 1_500_000_000)
 WEEK = 7 * ROUNDS_PER_DAY
 WEEKS = 4
 CONFIDENCE = 0.95
-ONE_MEMO, PER_SLOT, ONE_APP, ALL_APPS = WAYS = (
+ONE_MEMO, PER_SLOT, ONE_APP, ALL_APPS, SPLIT, SAME_LOSS = WAYS = (
     "remembered, one memo",
     "remembered, a memo per time of day",
     "sampled weekly, one app",
     "sampled weekly, all apps",
+    "sampled weekly, a split",
+    "sampled weekly, a split, ε = 2.645",
 )
+SIBLING = EXAMPLE.with_name("windows-split.toml")  # The same seconds as a split
+SPLITS = {SPLIT: "1", SAME_LOSS: "2.645"}
+"""What a split loses in a window; the second is what a bit about each app loses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +69,14 @@ class Precision:
     covered_weeks: float
 
 
+@cache
 def plan_of(way: str) -> Plan:
-    """The plan of section 6, or the same with sampled answers."""
+    """The plan of section 6, the same with sampled answers, or its sibling."""
+    if way in SPLITS:
+        plan = Plan.load(SIBLING)
+        [apps] = plan.metrics
+        mechanism = SubsetSelection(SPLITS[way], apps.mechanism.buckets)  # type: ignore[arg-type]
+        return replace(plan, metrics=(replace(apps, mechanism=mechanism),))
     plan = Plan.load(EXAMPLE)
     if way not in (ONE_APP, ALL_APPS):
         return plan
@@ -75,6 +87,15 @@ def plan_of(way: str) -> Plan:
 def counts_of(way: str, people: Crowd, seed: int) -> dict[str, list[MeanCounts]]:
     """The counts of each app, round by round."""
     plan = plan_of(way)
+    if way in SPLITS:
+        draws = CrowdDraws(plan, replace(people, values=_as_parts(people, plan)), seed)
+        draws.block = _block(people)
+        (drawn,) = draws.draw(1)
+        [of_split] = (tally.counts for tally in drawn.values())
+        return {
+            app.metric: [MeanCounts(one.reports[place], one.ones[place]) for one in of_split]  # type: ignore[index]
+            for place, app in enumerate(APPS)
+        }
     if way != PER_SLOT:
         (drawn,) = CrowdDraws(plan, people, seed).draw(1)
         return {name: tally.counts for name, tally in drawn.items()}  # type: ignore[misc]
@@ -82,16 +103,43 @@ def counts_of(way: str, people: Crowd, seed: int) -> dict[str, list[MeanCounts]]
     for slot in range(ROUNDS_PER_DAY):
         own = replace(people, rounds=people.rounds // ROUNDS_PER_DAY, values=_only(people, slot))
         draws = CrowdDraws(plan, own, seed + slot)
-        draws.block = CrowdDraws(plan, people, seed).block  # the same people, in the same blocks
+        draws.block = _block(people)
         (drawn,) = draws.draw(1)
         for name, tally in drawn.items():
             counts[name][slot::ROUNDS_PER_DAY] = tally.counts
     return counts
 
 
+def _block(people: Crowd) -> int:
+    """How many individuals the deployment's plan has in a block: they are drawn by blocks, the same in all ways."""
+    return CrowdDraws(Plan.load(EXAMPLE), people, 0).block
+
+
 def _only(people: Crowd, slot: int) -> Any:
     """The values of one time of day: a joint limit is one of each round, so it stays what it was."""
     return lambda part: {name: column[slot::ROUNDS_PER_DAY] for name, column in people.values(part).items()}
+
+
+def _as_parts(people: Crowd, plan: Plan) -> Any:
+    """The values by the names of a split's parts, which are in the order of the apps."""
+
+    def part(some: slice) -> dict[str, Any]:
+        values = people.values(some)
+        return {name: values[app.metric] for name, app in zip(plan.recorded, APPS, strict=True)}
+
+    return part
+
+
+def known(metric: Metric, counts: Sequence[MeanCounts]) -> tuple[float, float, float]:
+    """What rounds tell of one app: the mean and its interval, before it is cut to the range."""
+    if not metric.parts:
+        figure = average(metric, counts, CONFIDENCE)
+        return figure.value, *figure.uncut
+    [one] = counts
+    lower, upper = clopper_pearson(one.ones, one.reports, CONFIDENCE)
+    shares = one.ones / one.reports, float(lower), float(upper)
+    value, low, high = (metric.top * float(metric.channel.truth(share)) for share in shares)
+    return value, low, high
 
 
 def precision(way: str, people: Crowd, truth: dict[str, NDArray[np.float64]], seed: int) -> Precision:
@@ -100,10 +148,10 @@ def precision(way: str, people: Crowd, truth: dict[str, NDArray[np.float64]], se
     rounds = []
     weeks = []
     for name, counts in counts_of(way, people, seed).items():
-        metric = plan.by_name[name]
+        metric = plan.by_name.get(name, plan.metrics[0])
         for place, of_round in enumerate(counts):
-            one = estimate(metric, of_round, CONFIDENCE)
-            rounds.append((one.half_width, one.lower <= truth[name][place] <= one.upper))
+            _, lower, upper = known(metric, [of_round])
+            rounds.append(((upper - lower) / 2, lower <= truth[name][place] <= upper))
         for start in range(0, people.rounds, WEEK):
             true = float(truth[name][start : start + WEEK].mean())
             week = counts[start : start + WEEK]
@@ -113,9 +161,9 @@ def precision(way: str, people: Crowd, truth: dict[str, NDArray[np.float64]], se
             )
             if plan.answers.sampled:  # a window, whose counts add up
                 parts = [[reduce(add, week)]]
-            averages = [average(metric, part, CONFIDENCE) for part in parts]
-            error = float(np.mean([one.value for one in averages])) - true
-            half = float(np.mean([one.half_width for one in averages]))
+            averages = [known(metric, part) for part in parts]
+            error = float(np.mean([value for value, _, _ in averages])) - true
+            half = float(np.mean([(upper - lower) / 2 for _, lower, upper in averages]))
             weeks.append((half, error**2, abs(error) <= half))
     (width, covered), (week_width, square, covered_weeks) = np.mean(rounds, axis=0), np.mean(weeks, axis=0)
     return Precision(
@@ -151,8 +199,8 @@ def habit_guessed(way: str, days: int = WEEKS * 7) -> float:
     A device uses the app for the whole of one of four equally likely rounds a day, the same each day, and not
     otherwise.
     """
-    if way in (ONE_APP, ALL_APPS):
-        return _habit_guessed_from_samples(1 / len(APPS) if way == ONE_APP else 1.0)
+    if plan_of(way).answers.sampled:
+        return _habit_guessed_from_samples(*_telling(way), days // 7)
     slots = range(ROUNDS_PER_DAY)
     never, always = (threshold / 2**64 for threshold in DEPLOYED.cell_thresholds)
     flip = FLIP.threshold / 2**64
@@ -169,19 +217,33 @@ def habit_guessed(way: str, days: int = WEEKS * 7) -> float:
     return float(joint.max(axis=0).sum()) / ROUNDS_PER_DAY
 
 
-def _habit_guessed_from_samples(asked: float) -> float:
-    """The same from a report per window, which asks about the app with probability `asked`."""
+def _telling(way: str) -> tuple[float, float]:
+    """
+    How often an answer of one round speaks for the app if it fills the round, and if it does not.
+
+    It speaks against it as often, the other way round; all else tells nothing. A bit speaks if it is about the app. The
+    set of a split speaks for the app if that is in it and the unused rest is not.
+    """
+    mechanism = plan_of(way).metrics[0].mechanism
+    if not isinstance(mechanism, SubsetSelection):
+        asked = 1 / len(APPS) if way == ONE_APP else 1.0
+        never, always = (threshold / 2**64 for threshold in DEPLOYED.cell_thresholds)
+        return asked * always, asked * never
+    high, size, others = float(mechanism.channel(Flip(0)).high), mechanism.size, mechanism.bits - 1
+    return high * (others + 1 - size) / others, (1 - high) * size / others
+
+
+def _habit_guessed_from_samples(right: float, wrong: float, weeks: int) -> float:
+    """The same from a report per window, whose answer about one round speaks for or against the app."""
     slots = range(ROUNDS_PER_DAY)
-    never, always = (threshold / 2**64 for threshold in DEPLOYED.cell_thresholds)
-    laws = []  # per habit: the chance of each round and bit, and of a report about another app
+    laws = []  # per habit: the chance of each round and answer, and of one that tells nothing
     for habit in slots:
-        ones = [always if slot == habit else never for slot in slots]
-        answers = [asked / 4 * chance for one in ones for chance in (1 - one, one)]
-        laws.append([*answers, 1 - asked])
+        speaking = [(right, wrong) if slot == habit else (wrong, right) for slot in slots]
+        laws.append([*(chance / 4 for pair in speaking for chance in pair), 1 - right - wrong])
     likely = np.array(laws)
     months = [
         np.prod([likely[:, seen] for seen in month], axis=0).max()
-        for month in product(range(likely.shape[1]), repeat=WEEKS)
+        for month in product(range(likely.shape[1]), repeat=weeks)
     ]
     return float(sum(months)) / ROUNDS_PER_DAY
 
@@ -189,10 +251,11 @@ def _habit_guessed_from_samples(asked: float) -> float:
 def habit_guessed_in_a_year(way: str, devices: int = 200_000) -> float:
     """The same for sampled answers of 52 weeks, by simulating devices: within 0.4 points, at five deviations."""
     draw = np.random.default_rng(52)
-    never, always = (threshold / 2**64 for threshold in DEPLOYED.cell_thresholds)
-    answers = draw.binomial(52, 1 / len(APPS) if way == ONE_APP else 1.0, devices)
+    right, wrong = _telling(way)
+    speaking = right + wrong
+    answers = draw.binomial(52, min(speaking, 1.0), devices)
     per_slot = draw.multinomial(answers, np.full(ROUNDS_PER_DAY, 1 / ROUNDS_PER_DAY))  # slot 0 is the habit
-    ones = draw.binomial(per_slot, np.array([always] + [never] * (ROUNDS_PER_DAY - 1)))
+    ones = draw.binomial(per_slot, np.array([right] + [wrong] * (ROUNDS_PER_DAY - 1)) / speaking)
     lead = 2 * ones - per_slot  # the logarithm of the odds is a multiple of it
     first = lead == lead.max(axis=1, keepdims=True)
     return float((first[:, 0] / first.sum(axis=1)).mean())
@@ -227,13 +290,51 @@ def figures(individuals: int = 4000, seed: int = 2017, sizes: Sequence[int] = SI
         "range": SIX_HOURS,
         "precision": table,
         "habit_guessed": {way: habit_guessed(way) for way in WAYS},
-        "habit_guessed_in_a_year": {way: habit_guessed_in_a_year(way) for way in (ONE_APP, ALL_APPS)},
+        "habit_guessed_in_a_year": {way: habit_guessed_in_a_year(way) for way in WAYS[2:]},
         "losses": {way: losses(way) for way in WAYS},
     }
 
 
+@table("ways")
+def side_by_side(found: Mapping[str, Any]) -> Rows:
+    """The deployment and its sibling: half-widths at 95 % in seconds of six hours, mean over apps, and losses"""
+    for row in found["precision"]:
+        way = row["way"]
+        yield {
+            "way": way,
+            "devices": row["devices"],
+            "half-width, round (s)": row["round"],
+            "half-width, week (s)": row["week"],
+            "weeks covered": row["covered_weeks"],
+            "loss, one report": found["losses"][way]["once"],
+            "loss, constant, four weeks": found["losses"][way]["constant"],
+            "loss, any history, four weeks": found["losses"][way]["any_history"],
+            "habit guessed in four weeks": found["habit_guessed"][way],
+        }
+
+
+def run(setting: Setting) -> ExperimentResult:
+    """All ways for two fleets, of fewer people than the page has."""
+    devices = max(100_000, setting.fleets[1])  # so that every round has reports about every app
+    found = figures(max(60, setting.fleets[0] // 600), setting.seed, (devices, 100 * devices))
+    return ExperimentResult(
+        "windows",
+        "What Windows could have promised",
+        "The plan of section 6, examples/windows-deployment.toml, beside its sibling, examples/windows-split.toml, and "
+        "other ways to ask for the same seconds; docs/explanation/windows.md explains them.",
+        (side_by_side(found),),
+        (ways(found),),
+    )
+
+
+@picture("ways", "The deployment and its sibling, side by side")
+def ways(found: Mapping[str, Any]) -> Figure:
+    """Half-widths against machines, for a week and for one round, and how often a daily habit is guessed."""
+    return compared(found)
+
+
 @drawing
-def picture(found: dict[str, Any]) -> Figure:
+def compared(found: Mapping[str, Any]) -> Figure:
     """Precision against machines, and how often a habit is guessed."""
     figure, (left, right) = panels(2, width=5.2, height=3.6)
     for place, way in enumerate(WAYS):
@@ -243,14 +344,11 @@ def picture(found: dict[str, Any]) -> Figure:
             left.plot(
                 sizes, [row["round"] for row in rows], "--", color=COLOURS[place], marker="o", markersize=3
             )
-        left.plot(
-            sizes, [row["week"] for row in rows], color=COLOURS[place], marker="o", markersize=3, label=way
-        )
+        left.plot(sizes, [row["week"] for row in rows], color=COLOURS[place], marker="o", markersize=3)
     left.set(
         xscale="log", yscale="log", xlabel="machines", ylabel="half-width, seconds of 6 hours",
-        title="A week (solid) and one round (dashed)",
+        title="A week (solid) and one round (dashed), colours as beside",
     )  # fmt: skip
-    left.legend(loc="lower left", fontsize=7)
     guessed = [100 * found["habit_guessed"][way] for way in WAYS]
     bars = right.barh(range(len(WAYS)), guessed, color=COLOURS[: len(WAYS)])
     right.bar_label(bars, [f"{share:.0f} %" for share in guessed], padding=3)
@@ -267,7 +365,7 @@ def main(folder: Path) -> None:
     found = figures()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "windows.json").write_text(json.dumps(found, indent=1) + "\n")
-    save(picture(found), folder, "windows", kinds=("svg",))
+    save(compared(found), folder, "windows", kinds=("svg",))
 
 
 if __name__ == "__main__":

@@ -372,6 +372,11 @@ def is_answerable(state: State, number: int, now: float) -> bool:
     )
 
 
+def oldest_open(state: State, now: float) -> int:
+    """A round before which the collector takes none any more, whatever the version."""
+    return min((plan.round_at(now - plan.grace) for plan, _ in state.kept.plans), default=0)
+
+
 # Windows of sampled answers
 
 
@@ -381,7 +386,7 @@ def hold_windows(state: State, now: float) -> None:
     if kept.enrolled_from is None:
         return
     earliest = max(kept.enrolled_from, kept.silent_through + 1)
-    for number in range(earliest, current + 1):
+    for number in range(max(earliest, oldest_open(state, now)), current + 1):
         plan = plan_for(state, number)
         if plan is None or not plan.window or plan.closes(number) <= now:
             continue
@@ -670,7 +675,7 @@ def answer_due(state: State, now: float) -> None:
     """Answer every finished round that the collector still takes, whole spells only."""
     kept = state.kept
     if is_active(state, now) and kept.enrolled_from is not None:
-        for number in range(kept.enrolled_from, current_round(state, now)):
+        for number in range(max(kept.enrolled_from, oldest_open(state, now)), current_round(state, now)):
             is_due = is_answerable(state, number, now) and is_in_whole_spell(state, number, now)
             if is_due and is_asked(state, number, now):
                 answer(state, number)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
-from math import exp, inf, log
+from math import ceil, exp, floor, inf, log, log10
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,13 +22,14 @@ from reticent.errors import ParameterError
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Answers, Metric, Plan
 from reticent_collector.cli.root import reticent as command
-from reticent_collector.estimates import expected_average_half_width
+from reticent_collector.estimates import cumulative, expected_average_half_width
 from reticent_collector.privacy.card import privacy_card
 from reticent_lab.crowd import Crowd
 from reticent_lab.design import (
     WINDOWS,
     Figure,
     Proposal,
+    QuantileGoal,
     Question,
     ValueSpread,
     plan_text,
@@ -37,6 +38,7 @@ from reticent_lab.design import (
     suggest,
 )
 from reticent_lab.design.search import PlanShape, is_allowed, metrics_of, plan_of
+from reticent_lab.fleet import VectorisedFleet
 from reticent_lab.simulate import simulate
 
 MOST = 2.0  # ε of a metric, by the default policy
@@ -88,7 +90,8 @@ def single(question: Question) -> tuple[float, float]:
     """
     The least loss that reaches the goal, and the narrowest interval, by trying all there is for one metric.
 
-    Rounds, windows and ranges one by one; epsilons by halving, since losses grow and half-widths fall with them.
+    Rounds, windows and ranges one by one; epsilons of three digits by halving, since losses grow and half-widths fall
+    with them.
     """
     (figure,) = question.figures
     least, narrowest = inf, inf
@@ -103,12 +106,19 @@ def single(question: Question) -> tuple[float, float]:
             most = halved(lambda epsilon, one=one: one(epsilon)[0] < inf)
             if most is None:
                 continue
+            most = three_digits(most, floor)
             narrowest = min(narrowest, one(most)[1])
             if figure.half_width is not None and one(most)[1] <= figure.half_width:
                 goal = float(figure.half_width)
                 under = halved(lambda epsilon, one=one, goal=goal: one(epsilon)[1] > goal) or 0.001
-                least = min(least, one(min(most, under * 1.0005))[0])
+                least = min(least, one(min(most, three_digits(under * 1.0005, ceil)))[0])
     return least, narrowest
+
+
+def three_digits(number: float, rounded: Callable[[float], int]) -> float:
+    """A number as epsilons of plans are: of three digits, rounded down or up."""
+    digit = 10.0 ** (floor(log10(number)) - 2)
+    return rounded(number / digit * (1 + (1e-9 if rounded is floor else -1e-9))) * digit
 
 
 def halved(holds: Callable[[float], bool]) -> float | None:
@@ -393,6 +403,8 @@ def test_a_sealed_histogram_gives_a_range() -> None:
         ("--metric a,flag --segments 0", "segments"),
         ("--metric a,flag --year 0.0001", "epsilon of 0.001"),
         ("--metric a,mean,pilot=nothing.csv", "bucket_low"),
+        ("--metric a,quantile,level=90%,goal=2", "values"),
+        ("--metric a,quantile,level=90%,goal=2,range=5", "range"),
         ("--metric a,split,range=9", "labels"),
         ("--metric a,split,labels=x|y", "add up to"),
     ],
@@ -466,6 +478,47 @@ def test_a_goal_that_is_out_of_reach_ends_with_what_to_give_up() -> None:
     assert run(*arguments[:2], "--devices", str(devices * 9 // 10), "--year", "12").exit_code == 3
 
 
+@pytest.mark.parametrize(("promise", "limit"), [("year", 54), ("constant", 1)])
+def test_a_quantile_lies_between_its_edges_as_often_as_is_promised(promise: Any, limit: int) -> None:
+    """The interval that the collector prints, from the reports of devices: within the goal in 12 of 12 fleets."""
+    draws = np.random.default_rng(7)
+    values = np.sort(
+        (draws.random(4000) < 0.4) * np.minimum(80_000, draws.pareto(0.8, 4000) * 20_000)
+    ).round()
+    spread = ValueSpread({1: (values, np.full(len(values), 1 / len(values)))})
+    level, devices = Fraction(9, 10), 150_000
+    figure = QuantileGoal.figure("wait", "ms", level, Fraction(20_000), spread)
+    low, high = figure.edges[1:3]
+    assert high - low <= 40_000
+    assert (
+        (values <= float(figure.quantile.value)).mean()
+        >= level
+        > (values < float(figure.quantile.value)).mean()
+    )
+    answer = suggest(Question((figure,), devices, promise, Fraction(limit)))
+    assert answer.best.met
+    assert f"90 % quantile known to lie in {low} to {high} ms" in plan_text(answer)
+    plan = Plan.from_toml(plan_text(answer))
+    window = plan.window_of(3000)
+    first = window.first + window.rounds if window else 3000
+    for seed in range(12):
+        fleet = VectorisedFleet(plan, devices, seed)
+        held = {"wait": np.random.default_rng(seed).choice(values, devices).astype(np.int64)}
+        counts = {}
+        for number in range(first, first + 7):
+            (of_round,) = fleet.counts(number, held).values()
+            counts[number] = of_round["wait"]
+        quantile = cumulative(plan.metrics[0], counts, plan=plan).quantile(0.9)
+        assert low <= quantile.lower <= quantile.upper <= high
+
+
+def test_a_goal_that_no_value_is_near_is_refused() -> None:
+    values = np.array([0.0] * 50 + [1000.0] * 50)
+    spread = ValueSpread({1: (values, np.full(100, 0.01))})
+    with pytest.raises(ParameterError, match="some values are within"):
+        QuantileGoal.figure("wait", "ms", Fraction(1, 2), Fraction(10), spread)
+
+
 def split_of(labels: int, promise: str, limit: int, goal: Fraction | None = None) -> Question:
     names = tuple(f"app {number}" for number in range(labels))
     figure = Figure("apps", "split", "minute", goal, Fraction(1440), labels=names)
@@ -493,16 +546,44 @@ def test_a_split_is_one_answer_or_a_mean_for_each_label(
         assert is_allowed(proposal.question, proposal.plan)
 
 
+def test_a_subset_has_the_size_that_suits_its_epsilon() -> None:
+    plan = Plan.from_toml(plan_text(suggest(split_of(5, "window", 2))))
+    text = [line for line in plan.text.splitlines() if not line.startswith("size")]
+    assert len(text) < len(plan.text.splitlines())
+    assert plan.metrics == Plan.from_toml("\n".join(text)).metrics
+
+
+def test_the_limit_for_life_is_used_up_where_it_is_the_tighter_one() -> None:
+    """Five means with a joint limit: their loss for life counts all of them, that of the promise hardly two."""
+    best = suggest(split_of(5, "constant", 5)).best
+    assert best.shape.apart
+    assert 0.99 * 12 < best.card.lifetime <= 12
+
+
+def test_no_smaller_epsilon_reaches_the_goal() -> None:
+    figure = Figure("seconds", max_value=Fraction(3600), half_width=Fraction("136.8"))
+    best = suggest(Question((figure,), 10_421, "window", Fraction("0.685"), per=84)).best
+    assert best.met
+    text = plan_text(suggest(best.question)).replace(
+        f"epsilon = {float(best.parts[0].epsilon):g}", f"epsilon = {float(best.parts[0].epsilon) - 0.001:g}"
+    )
+    plan = Plan.from_toml(text)
+    assert plan.metrics[0].mechanism.epsilon < best.parts[0].epsilon
+    days = best.shape.round_days
+    smaller = expected_average_half_width(plan.metrics[0], 10_421, 84 // days, 0.95, plan.answers)
+    assert smaller / days > 136.8
+
+
 def test_half_widths_of_a_split_are_never_narrower_than_simulated() -> None:
-    """Devices with half of their time in one label: the worst there is."""
+    """Devices with all of their time in one label: the worst there is, as less than half of the answers name it."""
     answer = suggest(split_of(3, "window", 1))
     plan = Plan.from_toml(plan_text(answer))
     part, days = answer.best.parts[0], answer.best.shape.round_days
     time = np.zeros((plan.answers.window, 500), dtype=np.int64)
-    values = {name: time + (place == 0) * 720 * days for place, name in enumerate(plan.recorded)}
+    values = {name: time + (place == 0) * 1440 * days for place, name in enumerate(plan.recorded)}
     crowd = Crowd.of(values, 100_000)
     (windows,) = simulate(plan, crowd, repetitions=4, seed=3).windows.values()
-    assert windows.truth[0, 0] == 720 * days
+    assert windows.truth[0, 0] == 1440 * days
     assert float(windows.half_width.max()) / days == pytest.approx(part.half_width, rel=0.02)
     assert part.half_width >= float(windows.half_width.mean(axis=0).max()) / days * 0.999
 

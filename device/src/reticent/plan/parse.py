@@ -449,8 +449,9 @@ class TomlTable:
             self.expect(key, expected)
             return ()
         if any(not re.fullmatch(_TAG, text) or text == reserved for text in texts):
-            expected = f"expected {what} of letters, digits, space and _ . + - (32 at most)."
-            self.problem(key, "name", expected, f'"{reserved}" is reserved for {for_what}')
+            expected = f"expected {what} of letters a to z, digits, space and _ . + - (32 at most)."
+            hint = f'"{reserved}" is reserved for {for_what}' if reserved in texts else ""
+            self.problem(key, "name", expected, hint)
             return ()
         return tuple(texts)
 

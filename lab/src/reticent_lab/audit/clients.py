@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from reticent.device import Accepted, Device, Outcome, Policy, Rejected, Retry
+from reticent.device import Device, Policy
+from reticent.device.transport import outcome
 from reticent.errors import ReticentError
 from reticent.plan import Plan
 from reticent.reports import to_json
@@ -77,7 +78,10 @@ class SdkClient:
                 return self._open(event)
             device = self._devices[-1]
             self._transport.bodies = []
-            self._transport.outcomes = [outcome(answer) for answer in event.get("answers", [])]
+            self._transport.outcomes = [
+                outcome(answer["status"], None, json.dumps(answer).encode())
+                for answer in event.get("answers", [])
+            ]
             result = self._call(device, event)
         return {"sent": [body.decode() for body in self._transport.bodies], "result": result}
 
@@ -126,13 +130,6 @@ class SdkClient:
         """Remove the files."""
         self._end()
         self._folder.cleanup()
-
-
-def outcome(answer: Mapping[str, Any]) -> Outcome:
-    """What a transport makes of a collector's answer in a life: these have statuses 202, 503 and final codes."""
-    if answer["status"] == 202:
-        return Accepted()
-    return Rejected(answer["code"]) if "code" in answer else Retry()
 
 
 def number(given: object) -> object:

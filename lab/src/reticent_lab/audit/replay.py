@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from reticent_lab.audit.clients import AuditedClient
@@ -50,11 +50,11 @@ class Replay:
     difference: ByteDifference | None = None
 
 
-def expected_of(events: Sequence[Event]) -> list[tuple[Event, dict[str, Any]]]:
+def expected_of(life: AuditLife) -> list[tuple[Event, dict[str, Any]]]:
     """Each event as a client gets it, and what leaves a device then, as far as the rules say it."""
-    state = interpreter.State()
+    state = interpreter.State(secrets_drawn=life.secret)
     rows: list[tuple[Event, dict[str, Any]]] = []
-    for event in events:
+    for event in life.events:
         plan = {"plan_text": event["plan"]} if "plan" in event else {}
         if event["do"] != "open" and not state.is_open:
             continue
@@ -72,7 +72,7 @@ def expected_of(events: Sequence[Event]) -> list[tuple[Event, dict[str, Any]]]:
 
 
 def first_difference(
-    client: AuditedClient, life: str, rows: Sequence[tuple[Event, dict[str, Any]]]
+    client: AuditedClient, name: str, rows: Sequence[tuple[Event, dict[str, Any]]]
 ) -> tuple[ByteDifference | None, int]:
     """Where a client first differs from what is expected, and how many reports were compared."""
     reports = 0
@@ -83,12 +83,12 @@ def first_difference(
         observed = {name: observed.get(name) for name in expected} | {"sent": list(observed.get("sent", []))}
         lived.append({name: value for name, value in event.items() if name != "secret"})
         if observed != expected:
-            return ByteDifference(life, tuple(lived), expected, observed), reports
+            return ByteDifference(name, tuple(lived), expected, observed), reports
         reports += len(expected["sent"])
     return None, reports
 
 
-def shortened(client: AuditedClient, difference: ByteDifference) -> ByteDifference:
+def shortened(client: AuditedClient, life: AuditLife, difference: ByteDifference) -> ByteDifference:
     """Leave out runs of events, then single ones, while a difference stays."""
     trials = 0
     size = len(difference.events) // 2
@@ -97,7 +97,7 @@ def shortened(client: AuditedClient, difference: ByteDifference) -> ByteDifferen
         while place > 0 and trials < MOST_TRIALS:
             events = difference.events[:place] + difference.events[place + size :]
             trials += 1
-            shorter, _ = first_difference(client, difference.life, expected_of(events))
+            shorter, _ = first_difference(client, life.name, expected_of(replace(life, events=events)))
             if shorter is not None:
                 difference = shorter
             place = min(place - size, len(difference.events) - size)
@@ -113,7 +113,7 @@ def replay(
         return Replay(decided=False)
     result = Replay(decided=True)
     for life in lives:
-        rows = expected_of(life.events)
+        rows = expected_of(life)
         difference, reports = first_difference(client, life.name, rows)
         result.lives += 1
         result.events += len(rows)
@@ -121,6 +121,6 @@ def replay(
         result.reports += reports
         progress(result.lives, len(lives))
         if difference is not None:
-            result.difference = shortened(client, difference)
+            result.difference = shortened(client, life, difference)
             break
     return result

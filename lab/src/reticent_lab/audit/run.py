@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 
 from reticent.errors import ParameterError
 from reticent.losses import printed
@@ -13,12 +12,12 @@ from reticent.plan import Plan
 from reticent_lab.audit.clients import AuditedClient, SdkClient
 from reticent_lab.audit.enumeration import AuditCheck, check_structure, enumerate_plan
 from reticent_lab.audit.exact import Enumerated
-from reticent_lab.audit.lives import FAMILIES, lives_of
+from reticent_lab.audit.lives import FAMILIES, families_of, last_round_of, lives_of
 from reticent_lab.audit.replay import ByteDifference, Replay, replay
 from reticent_lab.audit.windows import enumerate_windows
 from reticent_lab.rules import interpreter
 
-LIVES = 40
+LIVES = 25
 """Lives of each family, by default."""
 
 ROUNDS = 10
@@ -132,8 +131,9 @@ def audit(
     finally:
         if isinstance(subject, SdkClient) and client is None:
             subject.close()
+    chosen_families = tuple(family for family in families_of(plan) if family in families)
     return Audit(
-        plan.name, plan.version, subject.name, tuple(exact), tuple(checks), tuple(families), lived, events, left_open,
+        plan.name, plan.version, subject.name, tuple(exact), tuple(checks), chosen_families, lived, events, left_open,
         reports, difference, undecided, time.perf_counter() - began,
     )  # fmt: skip
 
@@ -158,10 +158,8 @@ def why_unproved(result: Replay) -> str:
 
 def first_round_of(plan: Plan) -> int:
     """A round well before the plan expires; where answers are sampled, the first of a window."""
-    now = float(_START)
+    number = plan.round_at(_START) + 2
     if plan.expires is not None:
-        end = datetime(plan.expires.year, plan.expires.month, plan.expires.day, tzinfo=UTC).timestamp()
-        now = max(0.0, min(now, end - (200 + 8 * plan.answers.window) * plan.round_seconds))
-    number = plan.round_at(now) + 2
+        number = max(0, min(number, last_round_of(plan) - 200 - 8 * plan.answers.window))
     window = plan.window_of(number)  # a device answers windows that begin after it was enrolled
     return number if window is None else window.first + window.rounds

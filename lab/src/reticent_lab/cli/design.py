@@ -19,8 +19,9 @@ from reticent_lab.cli.values import recorded_values, values_file
 
 if TYPE_CHECKING:
     from reticent_lab.design import Figure, ValueSpread
+    from reticent_lab.fleet import Recorded
 
-KEYS = ("unit", "goal", "range", "buckets", "edges", "labels", "values", "pilot")
+KEYS = ("unit", "goal", "range", "level", "buckets", "edges", "labels", "values", "pilot")
 """What a metric can be given, as key=value."""
 
 
@@ -46,8 +47,9 @@ def _period(context: click.Context, parameter: click.Parameter, text: str) -> in
 
 @click.command(cls=VerbCommand, short_help="Find a plan that answers a question.")
 @click.option("--metric", "metrics", multiple=True, required=True, metavar="NAME,KIND[,KEY=VALUE]...",
-              help="A metric: its name, mean, split, histogram, choice or flag, and unit=U, goal=H (the half-width to "
-                   "reach: per day for a mean or a split, else a share), range=M (of a day; of a split for all labels "
+              help="A metric: its name, mean, split, histogram, quantile, choice or flag, and unit=U, goal=H (the "
+                   "half-width to reach: per day for a mean or a split, in its unit for a quantile, else a share), "
+                   "level=Q (of a quantile, such as 90%), range=M (of a day; of a split for all labels "
                    "together), buckets=K, edges=0|E|..., labels=A|B|..., values=FILE or pilot=FILE. Give it once for "
                    "each metric.")  # fmt: skip
 @click.option("--devices", type=int, required=True, metavar="N", help="Number of devices that answer.")
@@ -77,12 +79,14 @@ def design(out: Path | None, as_json: bool, metrics: tuple[str, ...], **wanted: 
     within what a device allows by default. Prints a whole plan.toml: expected half-widths (at worst, clipping
     included), losses, reasons, two alternatives, and what to give up if the goals are out of reach.
 
-    values=FILE is a file as for reticent simulate, of values per individual and day. pilot=FILE is the CSV of a
+    values=FILE is a file as for reticent simulate, of values per individual and day; of a table of several metrics,
+    the column with the metric's name. pilot=FILE is the CSV of a
     sealed histogram, with bucket_low, bucket_high and value.
 
     \b
     Example:
       reticent design --metric minutes,mean,unit=minute,range=1440 --devices 50000 --year 12
+      reticent design --metric start_ms,quantile,level=90%,values=starts.csv,goal=200 --devices 200000
       reticent design --metric load,mean,range=100,goal=1 --metric crashed,flag,goal=1% --devices 200000 --constant 1
 
     Exit code 3 when the goals are out of reach: then the plan is the nearest.
@@ -152,10 +156,12 @@ def _figure(text: str, round_days: int | None) -> Figure:
         raise click.UsageError(f"--metric {name}: expected values or pilot, got both.")
     spread = None
     if "values" in given:
-        spread = ValueSpread.recorded(recorded_values(values_file(given["values"])))
+        spread = ValueSpread.recorded(_recorded(given["values"], name))
     elif "pilot" in given:
         spread = _pilot(given["pilot"], round_days)
     try:
+        if kind == "quantile":
+            return _quantile(name, given, spread)
         return Figure(
             name,
             kind,
@@ -173,6 +179,30 @@ def _figure(text: str, round_days: int | None) -> Figure:
         ) from None
     except ValueError:
         raise click.UsageError(f"--metric {name}: buckets: expected a whole number.") from None
+
+
+def _recorded(file: str, name: str) -> Recorded:
+    """The values in a file; of a table of several metrics, the column with this metric's name."""
+    from reticent.mechanisms import OneBitMean
+    from reticent.plan import Metric
+    from reticent_lab.fleet import metrics_in, read_values
+
+    path = values_file(file)
+    if metrics_in(path, [name]):
+        return read_values(path, column=(name, Metric(name, OneBitMean(1, 1))))
+    return recorded_values(path)
+
+
+def _quantile(name: str, given: dict[str, str], spread: ValueSpread | None) -> Figure:
+    from reticent_lab.design import QuantileGoal
+
+    if other := sorted(given.keys() - {"unit", "goal", "level", "values", "pilot"}):
+        raise ParameterError(f"{name}: {other[0]}", "not to be given for a quantile", given[other[0]])
+    level, goal = _exact(given, "level"), _exact(given, "goal")
+    if level is None or goal is None or spread is None:
+        missing = "level" if level is None else "goal" if goal is None else "values"
+        raise ParameterError(f"{name}: {missing}", "a level, a goal, and a file of values or a pilot", "none")
+    return QuantileGoal.figure(name, given.get("unit", ""), level, goal, spread)
 
 
 def _exact(given: dict[str, str], key: str) -> Fraction | None:

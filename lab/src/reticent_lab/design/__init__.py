@@ -2,6 +2,7 @@
 From a question to a plan.
 
     Figure     a metric: what is asked, and the half-width that is wanted
+    QuantileGoal    a quantile, as a histogram with edges around it
     Question   figures, a fleet, and the promise to devices
     ValueSpread     values from a file or a sealed histogram
     suggest    Question -> Suggestion: the best plan, why, two others, and what to give up
@@ -10,7 +11,7 @@ From a question to a plan.
 `search` says which plans there are, and finds the best of them.
 """
 
-from reticent_lab.design.question import LENGTHS, Figure, Question
+from reticent_lab.design.question import LENGTHS, Figure, QuantileGoal, Question
 from reticent_lab.design.search import WINDOWS, PlannedMetric, PlanShape, Proposal, proposals
 from reticent_lab.design.spread import ValueSpread, round_numbers
 from reticent_lab.design.suggestion import (
@@ -31,6 +32,7 @@ __all__ = [
     "PlanShape",
     "PlannedMetric",
     "Proposal",
+    "QuantileGoal",
     "Question",
     "Suggestion",
     "ValueSpread",

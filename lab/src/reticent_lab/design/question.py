@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from math import ceil, floor, log10
+from typing import Literal, NoReturn
 
 from reticent.errors import ParameterError
 from reticent_collector.estimates import check_confidence
-from reticent_lab.design.spread import ValueSpread
+from reticent_lab.design.spread import ValueSpread, round_numbers
 
 Promise = Literal["constant", "window", "year"]
 
@@ -23,6 +24,52 @@ AMOUNTS = ("mean", "split")
 
 
 @dataclass(frozen=True)
+class QuantileGoal:
+    """
+    A quantile that is to be known within a half-width, where it is about `value`.
+
+    It is asked by a histogram with two inner edges, `value` less and plus the half-width. The interval of a quantile
+    ends on edges. If the shares below both are known to half of their distances to `level`, then it lies between them
+    whenever the intervals of the shares hold.
+    """
+
+    level: Fraction  #: The share of devices that it is not exceeded by
+    half_width: Fraction  #: In the unit of the values
+    value: Fraction  #: What it is in the values that the design was given
+
+    @classmethod
+    def figure(
+        cls, name: str, unit: str, level: Fraction, half_width: Fraction, spread: ValueSpread
+    ) -> Figure:
+        """The histogram that answers it, for rounds of a day."""
+
+        def refuse(part: str, expected: str, given: object) -> NoReturn:
+            raise ParameterError(f"{name}: {part}", expected, given)
+
+        if not 0 < level < 1:
+            refuse("level", "a share between 0 and 1, both excluded", str(level))
+        if half_width <= 0:
+            refuse("goal", "a half-width above 0", str(half_width))
+        if not spread.has(1):
+            refuse("values", "values of a day, since a quantile is asked in rounds of a day", "longer rounds")
+        goal = cls(level, half_width, spread.quantile(1, level))
+        step = Fraction(10) ** (floor(log10(half_width)) - 1)
+        low = ceil((goal.value - half_width) / step) * step
+        high = floor((goal.value + half_width) / step) * step
+        top = max(high + step, round_numbers(spread.largest(1), unit)[-1])
+        edges = (Fraction(0), low, high, top) if low > 0 else (Fraction(0), high, top)
+        shares = [spread.share_below(1, edge) for edge in edges[1:-1]]
+        margin = min(abs(level - share) for share in shares)
+        if margin < Fraction(1, 10_000):
+            refuse(
+                "goal",
+                f"a half-width that some values are within: the quantile is {goal.value}",
+                str(half_width),
+            )
+        return Figure(name, "histogram", unit, margin / 2, edges=edges, quantile=goal)
+
+
+@dataclass(frozen=True)
 class Figure:
     """
     One metric: what is asked, and the half-width that is wanted.
@@ -30,7 +77,8 @@ class Figure:
     A mean has a range from 0 to `max_value` of a day, or a `spread` of values that it is chosen from, or both. A
     split has an amount for each of its `labels`, which add up to at most `max_value` in a day. Half-widths of both
     are those of means per day, in their unit, and those of all others are shares. A split, a histogram and a choice
-    have one for all labels or buckets at once. None is as narrow as can be.
+    have one for all labels or buckets at once. None is as narrow as can be. A quantile is a histogram with edges
+    around it (`QuantileGoal.figure`).
     """
 
     name: str
@@ -42,6 +90,7 @@ class Figure:
     edges: tuple[Fraction, ...] = ()
     labels: tuple[str, ...] = ()
     spread: ValueSpread | None = None
+    quantile: QuantileGoal | None = None
 
     def __post_init__(self) -> None:
         def refuse(part: str, expected: str, given: object) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,17 +151,25 @@ def shapes(question: Question) -> Iterator[PlanShape]:
                 yield PlanShape(round_days, window_days, len(question.figures), apart=True)
 
 
+Settings = dict[str, str | int]
 Asked = tuple[Metric, ...]
 """What a figure is asked by: a metric, or a mean for each label of a split."""
 
 
+class _Variant(NamedTuple):
+    """A mechanism as a plan names it; what it does not name, such as the size of a subset, may change with epsilon."""
+
+    settings: Settings
+    asked: tuple[Asked, ...]  #: At growing epsilons
+
+
 @lru_cache(maxsize=512)
-def _variants(figure: Figure, shape: PlanShape, name: str) -> tuple[tuple[Asked, ...], ...]:
+def _variants(figure: Figure, shape: PlanShape, name: str) -> tuple[_Variant, ...]:
     """A figure by each mechanism that there is for it, with a range of 1 where that is open, at growing epsilons."""
     sampled = shape.window_days > 0
     top = float(min(POLICY.max_epsilon or 20, 20))
     epsilons = np.geomspace(float(LEAST_EPSILON), top, _POINTS)
-    settings: list[dict[str, str | int]] = [{}]
+    settings: list[Settings] = [{}]
     if figure.kind in ("histogram", "choice", "split") and not is_apart(figure, shape):
         buckets = len(figure.labels) + 1 if figure.labels else len(edges_of(figure, shape.round_days)) - 1
         powers = [1 << power for power in range(buckets.bit_length()) if 1 << power < buckets]
@@ -171,12 +180,11 @@ def _variants(figure: Figure, shape: PlanShape, name: str) -> tuple[tuple[Asked,
     found = []
     for setting in settings:
         try:
-            found.append(
-                tuple(
-                    metrics_of(figure, shape, name, setting, Fraction(f"{epsilon:.6g}"), Fraction(1))
-                    for epsilon in epsilons
-                )
-            )
+            asked = [
+                metrics_of(figure, shape, name, setting, Fraction(f"{epsilon:.6g}"), Fraction(1))
+                for epsilon in epsilons
+            ]
+            found.append(_Variant(setting, tuple(asked)))
         except PlanError:  # not for so many buckets, or it needs what a design does not know
             if setting is settings[-1] and not found:
                 raise
@@ -203,7 +211,7 @@ def metrics_of(
     figure: Figure,
     shape: PlanShape,
     plan: str,
-    settings: dict[str, str | int],
+    settings: Settings,
     epsilon: Fraction,
     top: Fraction,
 ) -> Asked:
@@ -245,7 +253,7 @@ def ranges(figure: Figure, round_days: int) -> list[tuple[Fraction, float]]:
 class _Curve:
     """One metric by one mechanism, as epsilon grows: losses and half-widths, these as a part of its range."""
 
-    settings: dict[str, str | int]
+    settings: Settings
     epsilons: NDArray[np.float64]
     losses: NDArray[np.float64]
     parts: NDArray[np.float64]
@@ -273,20 +281,21 @@ def _curves(
     per: int,
     answering: int,
     confidence: float,
-    by_life: bool,
+    life: float,
 ) -> tuple[_Curve, ...]:
     sampled = shape.window_days > 0
     found = []
-    for several in _variants(figure, PlanShape(_days_of(figure, shape), 7 * sampled, 1, shape.apart), name):
+    variants = _variants(figure, PlanShape(_days_of(figure, shape), 7 * sampled, 1, shape.apart), name)
+    for settings, several in variants:
         metrics = [asked[0] for asked in several]
         sure = confidence_of_each(several[0], confidence)
         reports = max(1, answering * per // shape.window_days) if sampled else answering
         parts = np.array([expected_half_width(one, reports, sure) for one in metrics])
         alone = PlanShape(shape.round_days, shape.window_days, 1)
         parts *= _averaging(metrics[_POINTS * 3 // 4], alone, per, 1 << answering.bit_length(), sure)
-        losses = np.array([_loss(asked, sampled, by_life) for asked in several])
+        losses = np.array([_loss(asked, sampled, life) for asked in several])
         epsilons = np.array([float(one.mechanism.epsilon) for one in metrics])
-        found.append(_Curve(dict(metrics[0].mechanism.settings), epsilons, losses, parts))
+        found.append(_Curve(settings, epsilons, losses, parts))
     return tuple(found)
 
 
@@ -301,14 +310,14 @@ def confidence_of_each(asked: Asked, confidence: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _loss(asked: Asked, sampled: bool, by_life: bool) -> float:
-    """The loss of the promise; `by_life`, half of what the policy's limit for life is about, where that is more."""
+def _loss(asked: Asked, sampled: bool, life: float) -> float:
+    """The loss of the promise; or so many times what the policy's limit for life is about, where that is more."""
     groups = (Group("one", tuple(metric.name for metric in asked), asked[0].max_value),)
     plan = Plan(
         "one", 1, DAY, DAY, asked, groups if len(asked) > 1 else (), answers=Answers(7 if sampled else 0)
     )
     promised = loss_of_plan(plan, "one" if sampled else "all")
-    return max(promised, privacy_card(plan).lifetime / 2) if by_life else promised
+    return max(promised, life * privacy_card(plan).lifetime) if life else promised
 
 
 @lru_cache(maxsize=1024)
@@ -344,6 +353,11 @@ class _Draft:
     tops: list[list[Fraction]] = field(default_factory=list)
     wider: dict[_Curve, float] = field(default_factory=dict)  #: Than a curve says, as seen near the best plan
 
+    @property
+    def life(self) -> float:
+        """What a loss for life is multiplied by, to reach its limit when that of a report does; 0: it is left out."""
+        return self.most() / (POLICY.max_lifetime or np.inf) if self.by_life else 0.0
+
     def __post_init__(self) -> None:
         asked = answering(self.question, self.shape)
         for figure in self.question.figures:
@@ -355,7 +369,7 @@ class _Draft:
                     self.question.per,
                     asked,
                     self.question.confidence,
-                    self.by_life,
+                    self.life,
                 )
             )
             pairs = ranges(figure, self.shape.round_days) if figure.is_amount else [(Fraction(1), 0.0)]
@@ -423,6 +437,11 @@ class _Draft:
                     epsilon = curve.epsilon(curve.loss(curve.part(self._loss_of(part)) * aim / noise))
             while part.half_width > goal and part.epsilon < curve.epsilons[-1]:
                 part = self._part(place, curve, best, next_rung(part.epsilon))
+            while (less := previous_rung(part.epsilon)) >= LEAST_EPSILON:
+                smaller = self._part(place, curve, best, less)
+                if smaller.half_width > goal:
+                    break
+                part = smaller
             parts.append(part)
         return self._proposal(parts)
 
@@ -492,7 +511,7 @@ class _Draft:
         return Proposal(self.question, self.shape, self._plan([part.metrics for part in parts]), tuple(parts))
 
     def _loss_of(self, part: PlannedMetric) -> float:
-        return _loss(part.metrics, self.shape.window_days > 0, self.by_life)
+        return _loss(part.metrics, self.shape.window_days > 0, self.life)
 
 
 def rounded_down(number: float) -> Fraction:

@@ -94,8 +94,7 @@ class ValueSpread:
 
     def ranges(self, days: int, unit: str) -> list[Fraction]:
         """Ranges in round numbers that are worth trying."""
-        values, _ = self.by_days[days]
-        top = max(1.0, float(values[-1]))
+        top = self.largest(days)
         return [number for number in round_numbers(top, unit) if number * _SMALLEST >= top]
 
     def cut(self, days: int, top: Fraction) -> float:
@@ -108,6 +107,21 @@ class ValueSpread:
         """The share of values above `top`."""
         values, shares = self.by_days[days]
         return float(shares[bisect_right(values, float(top)) :].sum())
+
+    def largest(self, days: int) -> float:
+        """The largest value of a round."""
+        return max(1.0, float(self.by_days[days][0][-1]))
+
+    def quantile(self, days: int, level: Fraction) -> Fraction:
+        """The smallest value of a round that a share `level` does not exceed."""
+        values, shares = self.by_days[days]
+        place = int(np.searchsorted(np.cumsum(shares), float(level) * (1 - 1e-12)))
+        return Fraction(float(values[min(place, len(values) - 1)]))
+
+    def share_below(self, days: int, edge: Fraction) -> Fraction:
+        """The share of values that are below an edge."""
+        values, shares = self.by_days[days]
+        return Fraction(float(shares[: bisect_left(values, float(edge))].sum())).limit_denominator(10**9)
 
     def edges(self, days: int, buckets: int, unit: str) -> tuple[Fraction, ...]:
         """

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import cast
 
 from reticent.errors import ParameterError
 from reticent.losses import printed
@@ -110,7 +111,8 @@ def _gives_up(best: Proposal) -> tuple[str, ...]:
     question = best.question
     ways = [
         " and ".join(
-            f"{part.figure.name} ±{amount(part.half_width)} instead of ±{amount(float(part.figure.half_width))}"
+            f"{part.figure.name} ±{size_of(part, part.half_width)} instead of "
+            f"±{size_of(part, float(part.figure.half_width))}"
             for part in best.parts
             if part.figure.half_width is not None
         )
@@ -144,12 +146,16 @@ def amount(number: float) -> str:
     return f"{float(shown):,.10g}"
 
 
+def size_of(part: PlannedMetric, half_width: float) -> str:
+    """A half-width as a number of its unit, or as a share in percent."""
+    return amount(half_width) if part.figure.is_amount else f"{amount(100 * half_width)} %"
+
+
 def accuracy(part: PlannedMetric, question: Question) -> str:
     """How precise a figure is, in words."""
     figure = part.figure
     unit = f" {figure.unit}" if figure.unit else ""
     what = f"{unit} per day" if figure.is_amount else " of devices"
-    size = amount(part.half_width) if figure.is_amount else f"{amount(100 * part.half_width)} %"
     goal = ""
     if figure.half_width is not None:
         reached = part.half_width <= figure.half_width
@@ -158,7 +164,14 @@ def accuracy(part: PlannedMetric, question: Question) -> str:
             f" ({'wanted' if reached else 'NOT the wanted'} ±{wanted:.6g}{'' if figure.is_amount else ' %'})"
         )
     every = ", for all labels at once" if figure.kind == "split" else ""
-    return f"±{size}{what}{goal}, per {period(question)}, at worst{every}, {question.confidence:.0%}"
+    width = f"±{size_of(part, part.half_width)}{what}{goal}"
+    words = f"{width}, per {period(question)}, at worst{every}, {question.confidence:.0%}"
+    if figure.quantile is None:
+        return words
+    low, high = (toml_number(edge) for edge in figure.edges[-3:-1])
+    within = "" if part.half_width <= cast(Fraction, figure.half_width) else "NOT "
+    share = toml_number(100 * figure.quantile.level)
+    return f"{share} % quantile {within}known to lie in {low} to {high}{unit}, by shares to {words}"
 
 
 def period(question: Question) -> str:
@@ -197,18 +210,29 @@ def reasons(answer: Suggestion) -> list[str]:
     if len(best.parts) > 1:
         lines.append(f"A report answers {shape.asked} of {len(best.parts)} metrics.")
     lines += [f"With {other.what}: {compared(best, other.proposal)}." for other in answer.others]
+    loose = [part.figure.name for part in best.parts if part.figure.half_width is None]
+    if 0 < len(loose) < len(best.parts):
+        lines.append(f"Without goals, {', '.join(loose)} get what the goals of the others leave.")
     if shape.window_days > 28:
         lines.append(
             f"A device answers no window that began before it was enrolled: newcomers count after up to "
             f"{2 * shape.window_days}d."
         )
     for part in best.parts:
+        quantile = part.figure.quantile
+        if quantile is not None:
+            lines.append(
+                f"{part.figure.name}: the quantile is {toml_number(quantile.value)} in the values given. Once it "
+                "leaves the two inner edges, its interval is as wide as the bucket it went to."
+            )
         if part.figure.kind == "mean" and part.figure.spread is not None:
             top = Fraction(part.metric.max_value)
-            clipped = part.figure.spread.clipped(shape.round_days, top)
+            spread, days = part.figure.spread, shape.round_days
+            lost = spread.cut(days, top) / (spread.mean(days) or 1.0)
             lines.append(
-                f"{part.figure.name}: a range of {toml_number(top)} clips {clipped:.2%} of the "
-                f"values; that is {amount(part.clipping)} of its half-width, and not in the intervals of estimates."
+                f"{part.figure.name}: a range of {toml_number(top)} clips {spread.clipped(days, top):.2%} of the "
+                f"values and {lost:.1%} of their total; "
+                f"that is {amount(part.clipping)} of its half-width, and not in the intervals of estimates."
             )
     return lines
 

@@ -412,7 +412,7 @@ def _whole(
         if not 0 <= number < 2**53 or number != int(number):
             raise ValuesError(
                 f"{_place(file, row, form)}: {name}: expected a whole number from 0 to below 2^53; "
-                "choose a unit in which values are whole."
+                "choose a unit in which values are whole, such as ms instead of seconds."
             )
         numbers.append(int(number))
     return np.array(numbers, dtype=np.int64)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 __all__ = [
@@ -194,4 +195,9 @@ def segment_text(segment: Mapping[str, str]) -> str:
     >>> segment_text({"os": "linux"}), segment_text({})
     ('{"os":"linux"}', '{}')
     """
-    return json.dumps(dict(segment), separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return _segment_text(tuple(segment.items()))
+
+
+@lru_cache(maxsize=4096)
+def _segment_text(tags: tuple[tuple[str, str], ...]) -> str:
+    return json.dumps(dict(tags), separators=(",", ":"), sort_keys=True, ensure_ascii=False)

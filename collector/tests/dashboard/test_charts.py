@@ -227,6 +227,20 @@ def test_strips_begin_and_end_at_the_same_pixel() -> None:
         assert min(float(text.get("x")) - 7 * len(text.text) for text in axis) >= 0, "its labels have room"
 
 
+@pytest.mark.parametrize("strips", [1, 3])
+def test_a_long_line_has_a_point_per_column_of_pixels_in_each_size(strips: int) -> None:
+    """A year of days, also in the small chart of an overview, and strips of which a page has several."""
+    marks = [mark(place, 5.0 + place % 3, 1.0) for place in range(366)]
+    lines = [charts.Line(marks, f"tag {shade}", shade) for shade in range(strips)]
+    for chart in [*drawn(charts.series(lines, "x", "")), *drawn(charts.spark(marks, "x"))]:
+        width = float(chart.root.get("viewBox").split()[2])
+        for band in chart.all("path", "band"):
+            across = [x for x, _ in chart.places(band)]
+            shared = strips > 1 and "spark" not in chart.root.get("class")
+            assert 30 < len(across) / 2 <= width / (4 if shared else 2)
+            assert across[0] == min(across)
+
+
 def test_flags_stand_at_their_time_and_are_numbered() -> None:
     flags = [charts.Flag(-5, "before"), charts.Flag(3 * 3600, HOSTILE), charts.Flag(6 * 3600, "second")]
     for chart in drawn(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from tests.shared.collectors import make_reports
 
@@ -192,3 +194,47 @@ def test_what_is_remembered_of_a_sealed_period_gives_way_to_the_next(store: Stor
             fresh = samples(store, name)
             assert samples(store, name, results) == fresh
             assert samples(store, name, results) == fresh
+
+
+def test_sealed_figures_are_written_as_text_once_in_each_format(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, results = Plan.from_toml(PLAN), Results(store)
+    fill(store, plan, {100: 300})
+    written: list[str] = []
+    original = exposition._families
+
+    def counted(texts: Mapping[str, Any], samples: Iterable[Any]) -> list[Any]:
+        written.extend(texts)
+        return original(texts, samples)
+
+    monkeypatch.setattr(exposition, "_families", counted)
+    formats = ("text/plain", "application/openmetrics-text; version=1.0.0")
+    health = Health("1.0", "memory:")
+    for number in (101, 102):
+        written.clear()
+        bodies = [render_metrics(results, health, accept)[0] for accept in formats * 3]
+        assert written.count("estimate_value") == len(formats)
+        assert written.count("period_reports") == len(bodies), "what changes without a seal"
+        parsers = text_string_to_metric_families, openmetrics.text_string_to_metric_families
+        for body, parse in zip(bodies, parsers * 3, strict=True):
+            values = {
+                (sample.labels["metric"], sample.labels["tag"]): sample.value
+                for family in parse(body.decode())
+                for sample in family.samples
+                if sample.name == "reticent_estimate_reports"
+            }
+            assert values["hours", ""] == number - 100 + 299
+        assert [body.count(b"# EOF\n") for body in bodies] == [0, 1] * 3
+        fill(store, plan, {number: 300 + number - 100})
+
+
+def test_what_is_remembered_of_a_deleted_metric_is_not_shown(store: Store) -> None:
+    """The newest sealed day is of a version that asked it, and the newest version does not."""
+    plan, results = Plan.from_toml(PLAN), Results(store)
+    fill(store, plan, {100: 300})
+    start, end = PLAN.index("[metrics.theme]"), PLAN.index("[segments]")
+    store.register(Plan.from_toml((PLAN[:start] + PLAN[end:]).replace("version = 1", "version = 2")))
+    assert "theme" in {key[0] for key in samples(store, "estimate_value", results)}
+    store.delete_metric("p", "theme")
+    assert {key[0] for key in samples(store, "estimate_value", results)} == {"hours", "spread"}

@@ -28,6 +28,7 @@ from reticent_collector.results import (
     Results,
     Selection,
     is_clear,
+    one_answer,
     problems,
     span_of,
     unix_seconds,
@@ -577,6 +578,20 @@ def test_rows_are_not_held_against_chance_over_rounds_of_the_same_devices(world:
     (day,) = world.figures("theme")
     assert day.balance is None
     assert all(one.balance is not None for one in world.figures("theme", every="round"))
+
+
+def test_all_figures_of_one_answer_are_of_the_same_rounds(world: World) -> None:
+    """A round that is sealed while a page is made is on the next one."""
+    world.answer(MONDAY, 200, 100)
+    with one_answer():
+        (before,) = world.figures()
+        world.answer(MONDAY + DAY, 200, 100)
+        assert world.figures() == [before]
+        assert len(world.figures(every="round")) == 2, "listed for the first time"
+        assert world.figures(last=1) != [before], "another selection is another list"
+    assert len(world.figures()) == 2
+    with one_answer():
+        assert len(world.figures()) == 2
 
 
 def test_an_answer_is_made_of_so_many_rounds_at_most(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from importlib import import_module
 from itertools import islice
 from math import isnan
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 BACKENDS = ("pyarrow", "pandas", "polars")
 ROWS_AT_ONCE = 1000
+_EMPTY: dict[str, Any] = dict.fromkeys(column.name for column in COLUMNS)
 _TIMES = tuple(column.name for column in COLUMNS if column.type == "timestamp")
 
 
@@ -88,8 +90,7 @@ def table_rows(estimates: Iterable[Figure]) -> Iterator[dict[str, Any]]:
             about |= quantile_columns(getattr(figure, "quantiles", ()))
             numbers = number_rows(figure.estimate)
         for number in numbers:
-            row = about | number
-            yield {column.name: row.get(column.name) for column in COLUMNS}
+            yield _EMPTY | about | number
 
 
 # Frames
@@ -181,21 +182,24 @@ def rows_as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> st
     "{""os"":""linux""}",'=1+1
     """
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
-    writer.writeheader()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
     for row in rows:
-        writer.writerow({name: _cell(cell) for name, cell in row.items()})
+        writer.writerow([_cell(row.get(name)) for name in columns])
     return text.getvalue()
 
 
 def _cell(content: Any) -> Any:
+    if isinstance(content, str):
+        return safe_text(content)
+    if isinstance(content, float):
+        return None if isnan(content) else content
     if isinstance(content, list | dict):
         return json.dumps(content, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    if isinstance(content, float) and isnan(content):
-        return None
-    return safe_text(content) if isinstance(content, str) else content
+    return content
 
 
+@lru_cache(maxsize=4096)
 def safe_text(text: str) -> str:
     """
     A text with an apostrophe before it where a spreadsheet would take it for a formula (OWASP ASVS 5.0,

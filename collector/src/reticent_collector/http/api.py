@@ -38,8 +38,8 @@ from reticent_collector.results import (
     Trend,
     check_against,
     difference,
+    one_answer,
     plan_rows,
-    plans_shown,
     round_rows,
     trend,
 )
@@ -141,7 +141,7 @@ class Api:
         readers = readers or self._readers
 
         def shown(request: Request) -> Response:
-            with plans_shown(getattr(request.state, "plans", ())):
+            with one_answer(getattr(request.state, "plans", ())):
                 return endpoint(request)
 
         async def answer(request: Request) -> Response:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, time
 from itertools import accumulate, chain
 from pathlib import Path
@@ -25,7 +25,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import choose_encoder
 
-from reticent.plan import Metric, Plan
+from reticent.plan import Metric
 from reticent_collector.estimates import Estimate, HistogramEstimate
 from reticent_collector.http.health import COMMIT_BOUNDS, Health, KeyTraffic
 from reticent_collector.results import (
@@ -37,6 +37,7 @@ from reticent_collector.results import (
     daily_every,
     usual_against,
 )
+from reticent_collector.results.periods import metrics_kept
 from reticent_collector.results.rows import tags_asked
 
 MOST_NUMBERS = 1_000  # means and shares of buckets per plan: six series each
@@ -50,24 +51,26 @@ PLAN = ["plan"]
 NUMBER = [*FIGURE, "bucket", "bucket_low", "bucket_high", "label"]
 
 
+END = b"# EOF\n"  # of the OpenMetrics format
+
+
 def render_metrics(results: Results, health: Health, accept: str) -> tuple[bytes, str]:
     """The body and content type of `/metrics`, in the format that `accept` asks for."""
     encode, kind = choose_encoder(accept)
-    return encode(_Exposition(results, health)), kind
+    current, sealed = _figures(results)
+    body = encode(
+        _Exposition(chain(_service(health), _requests(health), _process(health), _machine(health), current))
+    )
+    return body.removesuffix(END) + _encoded(results, sealed, encode, kind), kind
 
 
 class _Exposition(CollectorRegistry):
-    def __init__(self, results: Results, health: Health) -> None:
+    def __init__(self, families: Iterable[Family]) -> None:
         super().__init__()
-        self._results = results
-        self._health = health
+        self._families = families
 
     def collect(self) -> Iterator[Family]:
-        yield from _service(self._health)
-        yield from _requests(self._health)
-        yield from _process(self._health)
-        yield from _machine(self._health)
-        yield from _figures(self._results)
+        yield from self._families
 
 
 def _by_worker(health: Health) -> tuple[list[str], list[tuple[list[str], Health]]]:
@@ -203,12 +206,11 @@ JOINT = "of its 95 % interval, which holds for all buckets of a histogram at onc
 AT_ONCE = (
     "of its interval; with 95 %, those of all metrics of the plan, or of all tags of a segment, hold at once"
 )
-FAMILIES = {
+FIGURE_FAMILIES = {
     "estimate_value": ("Estimate: a mean in its unit, or the share of devices in a bucket.", NUMBER),
     "estimate_lower": (f"Lower end {JOINT}.", NUMBER),
     "estimate_upper": (f"Upper end {JOINT}.", NUMBER),
     "estimate_reports": ("Reports behind the estimate.", FIGURE),
-    "estimate_withheld": ("1 if the newest sealed period has too few reports for an estimate.", PLAN),
     "estimate_left_out": ("Numbers of the plan that are not exposed because it has too many.", PLAN),
     "change_value": (
         "Change of an estimate from four weeks before, or from the period before where that does not exist.",
@@ -216,6 +218,9 @@ FAMILIES = {
     ),
     "change_lower": (f"Lower end {AT_ONCE}.", NUMBER),
     "change_upper": (f"Upper end {AT_ONCE}.", NUMBER),
+}
+PLAN_FAMILIES = {
+    "estimate_withheld": ("1 if the newest sealed period has too few reports for an estimate.", PLAN),
     "period_start_seconds": ("Start of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
     "period_end_seconds": ("End of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
     "period_reports": ("Reports of the newest sealed period; 0 if there are too few.", PLAN),
@@ -228,26 +233,42 @@ FAMILIES = {
 }
 
 
-def _figures(results: Results) -> Iterable[Family]:
-    families = {
-        name: GaugeMetricFamily(f"reticent_{name}", text, labels=labels)
-        for name, (text, labels) in FAMILIES.items()
-    }
+@dataclass(frozen=True, slots=True)
+class _SealedFigures:
+    """The samples of the newest sealed period of a plan, and what they are of; None where that may change."""
 
-    def add(name: str, labels: list[str], value: float) -> None:
-        families[name].add_metric(labels, float(value))
+    of: Hashable | None
+    samples: tuple[Sample, ...]
 
+
+def _figures(results: Results) -> tuple[list[Family], list[_SealedFigures]]:
+    """What is said of plans and their reports; and of each plan, the figures of its newest sealed period."""
+    samples: list[Sample] = []
+    sealed_figures = []
     for name, plan in results.plans().items():
         if plan.expires is not None:
-            add("plan_expires_seconds", [name], datetime.combine(plan.expires, time.min, UTC).timestamp())
+            expires = datetime.combine(plan.expires, time.min, UTC).timestamp()
+            samples.append(("plan_expires_seconds", [name], expires))
         # Of these many some are open; what is sealed is newest first.
         listed = results.periods(Selection(name, last=USUAL_PERIODS + 6, every=daily_every(plan)))
         sealed = [one for one in listed if one.state == "sealed"]
-        for sample in chain(
-            _of_reports(name, sealed), _of_balance(results, name), _of_newest(results, sealed)
-        ):
-            add(*sample)
-    return families.values()
+        samples += [*_of_reports(name, sealed), *_of_balance(results, name)]
+        period = next((one for one in sealed if one.reports), None)
+        if period is not None:
+            samples.append(("period_start_seconds", [name, period.every], period.start))
+            samples.append(("period_end_seconds", [name, period.every], period.end))
+            sealed_figures.append(_of_newest(results, period, sealed))
+    return _families(PLAN_FAMILIES, samples), sealed_figures
+
+
+def _families(texts: Mapping[str, tuple[str, list[str]]], samples: Iterable[Sample]) -> list[Family]:
+    families = {
+        name: GaugeMetricFamily(f"reticent_{name}", text, labels=labels)
+        for name, (text, labels) in texts.items()
+    }
+    for name, labels, value in samples:
+        families[name].add_metric(labels, float(value))
+    return [*families.values()]
 
 
 def _of_reports(name: str, sealed: Sequence[Period]) -> Iterator[Sample]:
@@ -266,32 +287,48 @@ def _of_balance(results: Results, name: str) -> Iterator[Sample]:
             yield "cohort_p_value", _where(result)[:2], against_chance.p_value
 
 
-def _of_newest(results: Results, sealed: Sequence[Period]) -> Iterator[Sample]:
-    """The figures of the newest sealed period that has some."""
-    period = next((one for one in sealed if one.reports), None)
-    if period is None:
-        return
-    name = period.plan.name
-    yield "period_start_seconds", [name, period.every], period.start
-    yield "period_end_seconds", [name, period.every], period.end
+def _of_newest(results: Results, period: Period, sealed: Sequence[Period]) -> _SealedFigures:
+    """The figures of a sealed period, and their changes against one of those before it."""
     remembered = _SEALED.setdefault(results, LruCache(REMEMBERED))
     versions = tuple((one.plan.version, len(one.rounds), one.start, one.reports) for one in sealed)
-    key = name, period.every, versions, MOST_NUMBERS
-    samples = remembered.get(key)
-    if samples is None:
+    key = period.plan.name, period.every, versions, period.deleted, MOST_NUMBERS
+    known = remembered.get(key)
+    if known is None:
         samples = tuple(_of_period(results, period))
-        if results.is_readable(period, period.metrics):
-            remembered.put(key, samples)
-    yield from samples
+        known = _SealedFigures(key if results.is_readable(period, period.metrics) else None, samples)
+        if known.of is not None:
+            remembered.put(key, known)
+    return known
+
+
+def _encoded(
+    results: Results,
+    sealed: Sequence[_SealedFigures],
+    encode: Callable[[CollectorRegistry], bytes],
+    kind: str,
+) -> bytes:
+    """The text of sealed figures, which is most of the answer."""
+    texts = _TEXTS.setdefault(results, LruCache(len(_KINDS)))
+    key = kind, tuple(one.of for one in sealed)
+    text = None if None in key[1] else texts.get(key)
+    if text is None:
+        samples = chain.from_iterable(one.samples for one in sealed)
+        text = encode(_Exposition(_families(FIGURE_FAMILIES, samples)))
+        if None not in key[1]:
+            texts.put(key, text)
+    return text
 
 
 REMEMBERED = 64
-_SEALED: WeakKeyDictionary[Results, LruCache[tuple[Sample, ...]]] = WeakKeyDictionary()
+_KINDS = ("text/plain", "application/openmetrics-text")
+_SEALED: WeakKeyDictionary[Results, LruCache[_SealedFigures]] = WeakKeyDictionary()
 """The samples of sealed periods, which never change: computing them at each scrape would take seconds."""
+_TEXTS: WeakKeyDictionary[Results, LruCache[bytes]] = WeakKeyDictionary()
+"""The same of all plans as text: writing thousands of lines at each scrape would take a tenth of a second."""
 
 
 def _of_period(results: Results, period: Period) -> Iterator[Sample]:
-    asked, left_out = _asked(period.plan)
+    asked, left_out = _asked(period)
     yield "estimate_left_out", [period.plan.name], left_out
     for by, metrics in asked.items():
         selection = Selection(
@@ -329,12 +366,12 @@ def _where(result: Result) -> list[str]:
     return [result.plan, result.metric.name, segment, tag]
 
 
-def _asked(plan: Plan) -> tuple[dict[str | None, list[Metric]], int]:
+def _asked(period: Period) -> tuple[dict[str | None, list[Metric]], int]:
     """The metrics that are exposed by each segment (None: the whole fleet), and how many numbers have no room."""
     asked: dict[str | None, list[Metric]] = {}
     numbers = left_out = 0
-    for segment in (None, *plan.segments):
-        for metric in plan.metrics:
+    for segment in (None, *period.plan.segments):
+        for metric in metrics_kept(period.plan, period.deleted):
             size = metric.mechanism.intervals * (1 if segment is None else len(segment.tags) + 1)
             if numbers + size > MOST_NUMBERS:
                 left_out += size

@@ -28,7 +28,7 @@ from reticent_collector.results.periods import (
     usual_every,
 )
 from reticent_collector.results.query import MOST_ROUNDS, Query
-from reticent_collector.results.reader import Results, plans_shown
+from reticent_collector.results.reader import Results, one_answer
 from reticent_collector.results.result import (
     AT_LEAST_ONCE,
     Estimates,
@@ -71,8 +71,8 @@ __all__ = [
     "everies",
     "is_clear",
     "listing",
+    "one_answer",
     "plan_rows",
-    "plans_shown",
     "problems",
     "round_rows",
     "span_of",

@@ -10,7 +10,8 @@ too few reports in a round is not in its sum.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
@@ -68,16 +69,24 @@ Read = dict[tuple[object, Span], tuple[Period, Parts]]
 
 
 _allowed: ContextVar[frozenset[str] | None] = ContextVar("the plans that are shown", default=None)
+_lists: ContextVar[dict[Hashable, list[Period]] | None] = ContextVar(
+    "the periods of one answer", default=None
+)
 
 
 @contextmanager
-def plans_shown(names: Collection[str]) -> Iterator[None]:
-    """Show a reader only these plans, of whatever `Results` in this thread or task; all if there are none."""
-    token = _allowed.set(frozenset(names) if names else None)
+def one_answer(plans: Collection[str] = ()) -> Iterator[None]:
+    """
+    An answer to a reader, made in this thread or task of whatever `Results`.
+
+    Periods are listed once for all its figures. Only these plans are shown; all if there are none.
+    """
+    tokens = _allowed.set(frozenset(plans) if plans else None), _lists.set({})
     try:
         yield
     finally:
-        _allowed.reset(token)
+        _allowed.reset(tokens[0])
+        _lists.reset(tokens[1])
 
 
 class Results:
@@ -191,13 +200,24 @@ class Results:
 
     def _listed(self, selection: Selection) -> list[Period]:
         """The same periods, with all reports of their rounds: not for readers."""
+        lists = _lists.get()
+        if lists is None:
+            return self._list(selection)
+        times = selection.every, selection.since, selection.until, selection.last, selection.rounds
+        key = id(self), selection.plan, selection.version, times
+        if key not in lists:
+            lists[key] = self._list(selection)
+        return lists[key]
+
+    def _list(self, selection: Selection) -> list[Period]:
         versions = self.versions(selection.plan)
         deleted = frozenset(self._store.deleted())
+        alike = Counter[object](map(rhythm, versions.values()))
         periods = []
-        for (_, span), rounds in self._rounds_by_span(selection, versions).items():
+        for (beat, span), rounds in self._rounds_by_span(selection, versions).items():
             held = {info.key.version for info in rounds}
             plans = tuple(version for number, version in versions.items() if number in held)
-            state = self._state(plans, span.first, span.last, rounds)
+            state = self._state(plans, span.first, span.last, rounds, alike[beat])
             periods.append(Period(plans[0], *span, state, tuple(rounds), plans, deleted))
         periods.sort(key=lambda period: (-period.end, -period.plan.version))
         periods = periods[: selection.last]
@@ -230,18 +250,20 @@ class Results:
     def is_readable(self, period: Period, metrics: Sequence[Metric]) -> bool:
         """Whether the counts of some metrics in all its rounds can be read; some damage is found only then."""
         try:
+            asked = {one.version: (one, _own_metrics(period, one, metrics)) for one in period.versions}
             for info in period.rounds:
-                version, own = _own_metrics(period, info, metrics)
+                version, own = asked[info.key.version]
                 self._groups(version, info, [*own.values()])
         except DamagedError:  # the store lists the round as damaged from now on
             return False
         return True
 
     def _state(
-        self, versions: Sequence[Plan], first: int, last: int, rounds: Sequence[RoundInfo]
+        self, versions: Sequence[Plan], first: int, last: int, rounds: Sequence[RoundInfo], alike: int
     ) -> PeriodState:
+        """The state of a period of some rounds; so many versions of the plan, with reports or not, share it."""
         states = {_state(info) for info in rounds}
-        alone = first == last and len(self.alike(versions[0])) == 1
+        alone = first == last and alike == 1
         if len(states) == 1 and (alone or states == {"damaged"}):
             return states.pop()
         closes = max(version.round(last).closes for version in versions)
@@ -511,8 +533,9 @@ class Results:
             self.read_ahead([period], metrics[0].name)
         parts: Parts = {}
         infos = list(period.rounds)
+        asked = {one.version: (one, _own_metrics(period, one, metrics)) for one in period.versions}
         for place, info in enumerate(period.rounds):
-            version, own = _own_metrics(period, info, metrics)
+            version, own = asked[info.key.version]
             if info.damage or not selection.has_segments(version):
                 continue
             names = [declared.name for declared in version.segments]
@@ -520,7 +543,8 @@ class Results:
                 groups = self._groups(version, info, [*own.values()])
             except DamagedError as error:  # the store lists the round as damaged from now on
                 infos[place] = info._replace(reports=0, damage=error.reason)
-                state = self._state(period.versions, period.first, period.last, infos)
+                alike = len(self.alike(period.plan))
+                state = self._state(period.versions, period.first, period.last, infos, alike)
                 period = replace(period, rounds=tuple(infos), state=state)
                 continue
             for metric, (tag, by_metric) in product(own, _selected(groups, names, selection)):
@@ -596,13 +620,10 @@ def _state(info: RoundInfo) -> PeriodState:
     return "sealed" if info.state == "sealed" else "open"
 
 
-def _own_metrics(
-    period: Period, info: RoundInfo, metrics: Sequence[Metric]
-) -> tuple[Plan, dict[Metric, Metric]]:
-    """The version of the plan that a round is of, and by each of some metrics the version's own that adds to it."""
-    version = next(version for version in period.versions if version.version == info.key.version)
+def _own_metrics(period: Period, version: Plan, metrics: Sequence[Metric]) -> dict[Metric, Metric]:
+    """By each of some metrics, that of a version of the plan whose counts add to it."""
     asked = {question(metric): metric for metric in metrics_kept(version, period.deleted)}
-    return version, {metric: asked[question(metric)] for metric in metrics if question(metric) in asked}
+    return {metric: asked[question(metric)] for metric in metrics if question(metric) in asked}
 
 
 def _selected(

@@ -20,14 +20,14 @@ from reticent.reports import ID_BYTES
 from reticent_collector.stores.count_arrays import CountArrays
 from reticent_collector.stores.records import Count, Layout, Records, batches
 
-ROWS_AT_ONCE = 1 << 21  # records that are in memory at once
-_MOST_SHARES = 500  # temporary files; with more than two billion rows each exceeds `ROWS_AT_ONCE`
+_BYTES_AT_ONCE = 1 << 23  # of records that are sorted at once
+_MOST_SHARES = 500  # temporary files; with more than 4 GB of records each exceeds `_BYTES_AT_ONCE`
 
 
 class Sorting(NamedTuple):
     """How much is sorted at once, and where the rest waits."""
 
-    rows_at_once: int = ROWS_AT_ONCE
+    rows_at_once: int | None = None  #: None: as many as take some megabytes, however wide they are
     folder: str | None = (
         None  #: for temporary files as large as the round; None for the default of the system
     )
@@ -37,10 +37,11 @@ def count_once(layout: Layout, records: Iterable[Records], rows: int, sorting: S
     """
     Count records, each id once; `rows` is about how many there are.
 
-    More than `rows_at_once` are first spread over temporary files by their ids, and these are counted one by
+    More than are sorted at once are first spread over temporary files by their ids, and these are counted one by
     one. The files have no name, and end with the process.
     """
-    shares = min(_MOST_SHARES, -(-rows // sorting.rows_at_once))
+    at_once = sorting.rows_at_once or max(1, _BYTES_AT_ONCE // layout.width)
+    shares = min(_MOST_SHARES, -(-rows // at_once))
     arrays = CountArrays(layout.plan)
     reports = 0
     stored = 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+import msgspec
 
 from reticent.errors import ParameterError, PlanError
 from reticent.plan import Plan
@@ -88,8 +89,11 @@ def problems_of_counts(transaction: Transaction, plan: Plan, number: int, report
 
 def unlisted(row: Sequence[Any]) -> tuple[Any, str, Any, Any]:
     """Tags, metric, reports and ones of a row of `counts`, whose lists are JSON text or arrays."""
-    tags, reports, ones = (json.loads(row[n]) if isinstance(row[n], str) else row[n] for n in (0, 2, 3))
-    return tags, row[1], reports, ones
+    tags, metric, reports, ones = row
+    if isinstance(tags, str):
+        decode = msgspec.json.decode
+        return decode(tags), metric, decode(reports), decode(ones)
+    return tags, metric, reports, ones
 
 
 # Repairs of rounds that are not sealed

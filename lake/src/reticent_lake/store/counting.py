@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from reticent.errors import ReticentError, StoreError
 from reticent_collector.stores.backend import State
 from reticent_collector.stores.records import Count, CountsByTags, Records, RoundKey, reports_of
-from reticent_collector.stores.sorting import ROWS_AT_ONCE, Sorting, count_once
+from reticent_collector.stores.sorting import Sorting, count_once
 from reticent_lake.store.files import Files
 from reticent_lake.store.layout import Columns, Part, folder_of
 from reticent_lake.store.seals import GONE
@@ -105,7 +105,7 @@ class Arrow:
     checks: Literal["all"] = "all"
     at_once = 4
 
-    def __init__(self, rows_at_once: int = ROWS_AT_ONCE, folder: str | None = None) -> None:
+    def __init__(self, rows_at_once: int | None = None, folder: str | None = None) -> None:
         self._rows_at_once = rows_at_once
         self._folder = folder
 

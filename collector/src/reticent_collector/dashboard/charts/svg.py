@@ -193,24 +193,31 @@ def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "") 
 
 def text(x: float, y: float, content: str, kind: str = "label", anchor: str = "start") -> str:
     """A label."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(content)}</text>'
+    anchored = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    opening = _short(f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}"{anchored}')
+    return f"{opening}>{escape(content)}</text>"
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     """A straight line."""
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
+    return _short(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>')
 
 
 def rect(x: float, y: float, width: float, height: float, kind: str, tip: str = "") -> str:
     """A rectangle, with a tooltip that needs no script."""
     room = f'width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
-    shape = f'<rect x="{x:.1f}" y="{y:.1f}" {room} class="{kind}"'
+    shape = _short(f'<rect x="{x:.1f}" y="{y:.1f}" {room} class="{kind}"')
     return f"{shape}><title>{escape(tip)}</title></rect>" if tip else f"{shape}/>"
 
 
 def dot(x: float, y: float, kind: str, radius: float = 3) -> str:
     """A round mark."""
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" class="{kind}"/>'
+    return _short(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" class="{kind}"/>')
+
+
+def _short(element: str) -> str:
+    """The same element with whole numbers as such: a page has thousands of them."""
+    return element.replace('.0"', '"')
 
 
 def marker(x: float, y: float, kind: str, shade: int, radius: float = 3.2) -> str:

@@ -21,7 +21,7 @@ SPREAD = 8  # markers on a line with more than `FEW` periods, where lines must b
 STRIP = 130
 SHORT_STRIP = 84
 BETWEEN = 30
-COLUMNS = {"wide": 4.0, "narrow": 3.0, "spark": 2.0}  # pixels of a column, by frame, for one or two lines
+COLUMNS = {"wide": 4.0, "narrow": 3.0, "spark": 2.0}  # pixels of a column, by frame
 WIDEST_BOX = 26.0
 BESIDE = 5.0  # pixels between the whiskers of lines in one period
 LESS_PRECISE = 4.0  # lines with intervals so many times as wide have an axis of their own
@@ -302,8 +302,8 @@ def _line(drawn: Line, times: Scale, levels: Scale, lines: int, size: str, besid
 
 
 def _columns(run: Sequence[Mark], times: Scale, size: str, lines: int) -> list[list[Mark]]:
-    """The marks of a run by the column of pixels in which they stand: wider for many lines, to keep pages small."""
-    width = COLUMNS[size] * max(1.0, lines / 2)
+    """The marks of a run by the column of pixels in which they stand; wider ones where strips share a page."""
+    width = COLUMNS[size] * (max(2.0, lines / 2) if lines > 1 else 1)
     return [list(column) for _, column in groupby(run, lambda mark: int(times(mark.middle) // width))]
 
 

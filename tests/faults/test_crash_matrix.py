@@ -146,8 +146,8 @@ lifted = Policy(do_not_track=False, silent_in_ci=False, silent_in_containers=Fal
 line = CommandLine(plan, state, endpoint="http://127.0.0.1:9", consent="granted", policy=lifted)
 open(f"{state}-sent", "w").close()  # a process that sends was started just now
 
-def command():
-    with line.running("build"):
+def command(name):
+    with line.running(name):
         pass
 
 def calls(name, work):
@@ -156,9 +156,9 @@ def calls(name, work):
     work()
     shim.crash_arm(b"", ctypes.c_long(-1), 0, -1, -1)
 
-calls("first", command)
+calls("first", lambda: command("build"))
 send(plan, state, "http://127.0.0.1:9", None, {}, vars(lifted), "granted")  # what that process does
-calls("next", lambda: [command() for _ in range(3)])
+calls("next", lambda: [command(name) for name in ("test", "build", "test")])
 with closing(Device(plan, state, consent="granted", policy=lifted)) as device:
     print(device._recorded(device.current_round))
     device.add("builds")
@@ -196,7 +196,7 @@ def test_a_command_does_not_wait_for_the_disk(shim: Path, tmp_path: Path) -> Non
         env={**tracked_environment(), "LD_PRELOAD": str(shim)},
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
-    assert done.stdout == "{'command': 0}\n"  # the first label
+    assert done.stdout == "{'command': 1}\n"  # the second label
     kinds = {log.name: {call.kind for call in calls_of(log.read_bytes())} for log in logs.iterdir()}
     assert "f" in kinds["first"]
     assert "w" in kinds["next"]

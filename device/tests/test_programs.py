@@ -20,6 +20,7 @@ import click
 import pytest
 import typer
 from click.testing import CliRunner
+from tests.shared.plans import TOOL
 from typer.testing import CliRunner as TyperRunner
 
 from reticent.device import Device, Policy
@@ -43,24 +44,8 @@ epsilon = 0.5
 flip = 0.2
 unit = "{unit}"
 """
-COMMANDS = HEAD + MEAN.format(name="duration", top=100_000, unit="millisecond") + """
-[metrics.command]
-kind = "choice"
-labels = ["build", "test"]
-mechanism = "hadamard-bit"
-epsilon = 0.5
-flip = 0.2
-
-[metrics.failed]
-kind = "flag"
-epsilon = 0.5
-flip = 0.2
-
-[metrics.used_build]
-kind = "flag"
-epsilon = 0.5
-flip = 0.2
-"""  # fmt: skip
+USED_BUILD = '[metrics.used_build]\nkind = "flag"\nepsilon = 0.5\nflip = 0.2\n'
+COMMANDS = TOOL + MEAN.format(name="duration", top=100_000, unit="millisecond") + USED_BUILD
 
 
 @pytest.fixture

@@ -88,20 +88,7 @@ class Device(Hosted):
         from reticent.device.policy import Policy
         from reticent.plan import Plan
 
-        if consent not in CONSENTS:
-            raise ParameterError("consent", "unset, granted, denied or local", consent)
-        try:
-            tells_time = abs(floor(clock())) < 2**53
-        except Exception:
-            tells_time = False
-        if not tells_time:
-            raise ParameterError("clock", "a function that returns unix seconds", "something else")
-        if not isinstance(plan, Plan | str | os.PathLike):  # a number would be an open file of the host's
-            raise ParameterError("plan", "a Plan, or the path of a plan.toml", type(plan).__name__)
-        if segment is not None and not isinstance(segment, Mapping):
-            raise ParameterError("segment", "a mapping such as {'os': 'linux'}", type(segment).__name__)
-        if policy is not None and not isinstance(policy, Policy):
-            raise ParameterError("policy", "a Policy", type(policy).__name__)
+        _check_arguments(consent, clock, plan, segment, policy)
         asked = plan if isinstance(plan, Plan) else Plan.load(plan)
         if transport is None and endpoint is not None:
             from reticent.device.transport import HttpTransport
@@ -528,3 +515,26 @@ class Device(Hosted):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _check_arguments(
+    consent: object, clock: Callable[[], float], plan: object, segment: object, policy: object
+) -> None:
+    """What a device is made with, by kind; a plan, an endpoint and a state file say more when they are opened."""
+    from reticent.device.policy import Policy
+    from reticent.plan import Plan
+
+    if consent not in CONSENTS:
+        raise ParameterError("consent", "unset, granted, denied or local", consent)
+    try:
+        tells_time = abs(floor(clock())) < 2**53
+    except Exception:
+        tells_time = False
+    if not tells_time:
+        raise ParameterError("clock", "a function that returns unix seconds", "something else")
+    if not isinstance(plan, Plan | str | os.PathLike):  # a number would be an open file of the host's
+        raise ParameterError("plan", "a Plan, or the path of a plan.toml", type(plan).__name__)
+    if segment is not None and not isinstance(segment, Mapping):
+        raise ParameterError("segment", "a mapping such as {'os': 'linux'}", type(segment).__name__)
+    if policy is not None and not isinstance(policy, Policy):
+        raise ParameterError("policy", "a Policy", type(policy).__name__)

@@ -14,7 +14,7 @@ from reticent.device import Policy, answer
 from reticent.device.answers import part_at, part_hit
 from reticent.errors import ParameterError, PlanError
 from reticent.losses import loss_of_report
-from reticent.mechanisms import Buckets, HadamardBit, SubsetSelection
+from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean, SubsetSelection
 from reticent.plan import Metric, Plan
 from reticent.testing import sandbox
 from reticent_collector.counts import HistogramCounts
@@ -29,6 +29,7 @@ from reticent_collector.estimates import (
 from reticent_collector.estimates.postprocess import clip, norm_sub
 from reticent_collector.plans import diff
 from reticent_collector.plans.export import export_plan
+from reticent_collector.privacy import joint_limit_loss
 from reticent_collector.privacy.card import privacy_card
 from reticent_lab.audit import audit
 from reticent_lab.crowd import Crowd, SplitLaw
@@ -342,6 +343,42 @@ def test_variances_are_those_of_the_choice_of_t_plus_one_labels() -> None:
         for text, number in zip(cells.split(), (one, best), strict=False):
             decimals = len(text.partition(".")[2])
             assert number == pytest.approx(float(text), abs=0.51 * 10**-decimals)
+
+
+BITS = """
+5, .5      .239  17.4  1.65 1.63 1.59
+5, 1       .458  4.69  2.06 1.94 1.67
+5, 2       .848  1.31  4.70 3.79 2.61
+5, 2.645   1.073 .789  7.47 4.97 2.90
+10, 1      .450  4.87  1.69 1.65 1.56
+10, 2      .817  1.42  3.53 2.82 1.87
+20, .5     .236  17.9  1.27 1.26 1.25
+20, 1      .446  4.94  1.52 1.48 1.39
+20, 1.322  .570  3.00  1.76 1.68 1.50
+20, 2      .804  1.47  2.63 2.25 1.65
+20, 2.645  1.000 .921  4.76 3.09 1.68
+"""
+"""
+Of t counters with a joint limit that lose as much together: ε of each, n·Var/M² of one that few devices have, and how
+many times less a split has, for shares of 0, .05 and .2.
+"""
+
+
+def test_gains_over_counters_with_a_joint_limit_at_the_same_loss() -> None:
+    for line in BITS.strip().splitlines():
+        given, tau, light, *gains = line.replace(", ", ",").split()
+        parts, loss = (float(text) for text in given.split(","))
+        counter = OneBitMean(tau, 1)
+        joint = joint_limit_loss([counter] * int(parts), [Flip(0)] * int(parts), 1)
+        assert joint == pytest.approx(loss, abs=2.5e-3)
+        split = SubsetSelection(loss, Buckets(range(int(parts) + 1), absent=True))
+        bit = counter.channel(Flip(0))
+        for share, gain in zip((0.0, 0.05, 0.2), gains, strict=True):
+            one = float(bit.share(share))
+            of_bits = one * (1 - one) / float(bit.contrast) ** 2
+            if not share:
+                assert of_bits == pytest.approx(float(light), rel=0.006)
+            assert of_bits / sum(split.variances(Flip(0), share)) == pytest.approx(float(gain), rel=0.008)
 
 
 def test_an_export_has_labels_and_the_limit() -> None:

@@ -20,7 +20,7 @@ from tests.shared.postgres import PostgresServer
 from reticent.plan import Plan
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.results import Results, Selection, write_results
-from reticent_collector.stores import Layout, RoundKey, open_store
+from reticent_collector.stores import Layout, RoundKey, copy_store, open_store
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "query-results.md").read_text()
@@ -124,6 +124,22 @@ def test_duckdb(folder: Path, place: int) -> None:
     assert {os for _, os, *_ in rows} == {"linux", "macos", "windows"}
 
 
+def test_a_lake_has_the_same_rows(folder: Path, tmp_path: Path) -> None:
+    (text,) = (query(place) for place, (_, engine, _) in enumerate(QUERIES) if engine == "lake")
+    file = f"sqlite:///{folder / 'reticent.db'}"
+    with closing(open_store(file)) as store, closing(open_store(f"lake:///{tmp_path / 'lake'}")) as lake:
+        copy_store(store, lake)
+    with closing(duckdb.connect()) as engine, closing(sqlite3.connect(folder / "reticent.db")) as database:
+        *views, last = text.replace("'lake/", f"'{tmp_path}/lake/").strip().rstrip(";").split(";")
+        for view in views:
+            engine.execute(view)
+        assert engine.sql(last).to_arrow_table().num_rows == 2
+        for view in ("weekly", "changes", "differences"):
+            columns = "metric, segment, bucket, lower, upper"
+            asked = f"SELECT {columns} FROM {view} ORDER BY 1, 2, 3 NULLS LAST, 4, 5"  # noqa: S608
+            assert engine.execute(asked).fetchall() == database.execute(asked).fetchall() != []
+
+
 def test_frames(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -140,7 +156,11 @@ def test_frames(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_queries_are_run() -> None:
-    assert PAGE.count("```sql") == len(QUERIES) == len(places("psql") + places("sqlite") + places("duckdb"))
+    assert (
+        PAGE.count("```sql")
+        == len(QUERIES)
+        == sum(map(len, map(places, ("psql", "sqlite", "duckdb", "lake"))))
+    )
 
 
 @pytest.mark.parametrize(

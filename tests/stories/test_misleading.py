@@ -6,12 +6,13 @@ import csv
 import io
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 from tests.shared.collectors import Service, in_thread
@@ -21,7 +22,7 @@ from reticent.plan import Plan
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.http import Collector
 from reticent_collector.results import Results, Selection, write_results
-from reticent_collector.stores import open_store
+from reticent_collector.stores import copy_store, open_store
 
 Made = Callable[[str], Path]
 TRUE_MINUTES = 49.5  # of the upgrade
@@ -151,8 +152,12 @@ def test_no_change_is_made_of_the_days_that_a_week_lacks(made: Made) -> None:
     (last, *_) = cli(path, "compare", "--last", "1")["differences"]
     assert (last["start_time"][:10], last["rounds"], last["clear"]) == (week(3), 3, False)
     assert "3 of 7 rounds compared" in last["words"]
-    against = "SELECT count(*) FROM changes WHERE every = 'week' AND metric = 'minutes'"
-    assert sql(path, against) == [(0,)], "the view compares whole weeks, and no two whole ones are neighbours"
+    compared = sql(
+        path,
+        "SELECT date(start_time), rounds, rounds_missing, clear FROM changes WHERE every = 'week'"
+        " AND against = 'before' AND metric = 'minutes' ORDER BY start_time",
+    )
+    assert compared == [(week(1), 3, 4, 0), (week(2), 4, 3, 0), (week(3), 3, 4, 0)]
 
 
 # A slow rise
@@ -272,8 +277,84 @@ def test_versions_of_a_program_are_compared_in_the_rounds_of_both(made: Made) ->
     assert {metric for metric, *_ in in_sql} == {"crashed", "minutes"}
     for metric, lower, upper, confidence, clear in in_sql:
         assert lower <= (0.07 if metric == "crashed" else 0.0) <= upper
-        assert confidence == pytest.approx(0.9)
+        assert confidence == 0.95
         assert clear == (metric == "crashed")
+
+
+# All of them
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_every_way_to_a_comparison_gives_the_same_figures(made: Made, name: str, tmp_path: Path) -> None:
+    """SQL, a lake's files, HTTP as JSON and CSV, the command, and its export."""
+    path = made(name)
+    lake = f"lake:///{tmp_path / 'lake'}"
+    with closing(open_store(f"sqlite:///{path}")) as store, closing(open_store(lake)) as copy:
+        copy_store(store, copy)
+    compared = (
+        "start_time",
+        "metric",
+        "segment",
+        "bucket",
+        "difference",
+        "lower",
+        "upper",
+        "clear",
+        "rounds",
+    )
+    of_lake = f"SELECT {', '.join(compared)} FROM read_parquet('{tmp_path}/lake/comparisons/*/*.parquet')"  # noqa: S608
+    columns = ", ".join(compared)
+    asked = {
+        "changes": [("against", against) for against in ("before", "4-weeks")],
+        "differences": [("baseline", "2.2")] if name == "versions" else [],
+    }
+
+    def plain(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+        return sorted(
+            (
+                datetime.fromisoformat(str(row["start_time"])).strftime("%Y-%m-%d"),
+                str(row["metric"]),
+                str(row["segment"]).replace(" ", "").replace("'", '"'),
+                str(row["bucket"] if row.get("bucket") is not None else ""),
+                *(f"{float(row[number]):.9g}" for number in ("difference", "lower", "upper")),
+                str(row["clear"] in (1, True, "True")),
+                str(row["rounds"]),
+            )
+            for row in rows
+        )
+
+    seen = 0
+    with serving(path) as service:
+        for table, chosen in asked.items():
+            for parameter, value in chosen:
+                where = f"every = 'week' AND against = '{value if table == 'changes' else 'tag'}'"
+                if table == "differences":
+                    where += """ AND baseline_segment = '{"version":"2.2"}'"""
+                else:
+                    where += " AND segment = '{}'"
+                by = "&by=version" if table == "differences" else ""
+                query = f"plan=app&every=week&last=100&{parameter}={value}{by}"
+                options = [f"--{parameter}", value, *(["--by", "version"] if by else [])]
+                kept = sql(path, f"SELECT {columns} FROM comparisons WHERE {where}")  # noqa: S608
+                rows = plain(dict(zip(compared, row, strict=True)) for row in kept)
+                in_lake = duckdb.sql(f"{of_lake} WHERE {where}").to_arrow_table().to_pylist()
+                answered = service.get(f"/v1/{table}?{query}")
+                text = service.get(f"/v1/{table}?{query}&format=csv").body.decode()
+                told = cli(path, "compare", "--every", "week", "--last", "100", *options)["differences"]
+                written = exported(
+                    path, "--table", "differences", "--every", "week", "--last", "100", *options
+                )
+                ways = [
+                    in_lake,
+                    [{**row, "difference": row["value"]} for row in answered.json[table]],
+                    [*csv.DictReader(io.StringIO(text))],
+                    [{**row, "difference": row["value"]} for row in told],
+                    written,
+                ]
+                for way in ways:
+                    assert plain(way) == rows
+                seen += len(rows)
+    assert seen or name == "upgrade"
 
 
 def test_what_is_compared_is_the_rounds_that_both_tags_have() -> None:

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 __all__ = [
     "COLUMNS",
+    "COMPARISON",
     "FIGURE",
     "NUMBER",
     "QUANTILES",
@@ -30,7 +31,7 @@ class Column(NamedTuple):
     """A column: its name, type and content."""
 
     name: str
-    type: Literal["text", "int64", "float64", "timestamp", "json"]
+    type: Literal["text", "int64", "float64", "timestamp", "json", "bool"]
     meaning: str
 
 
@@ -116,6 +117,47 @@ SUBJECT = (
 
 QUANTILES = {0.1: "p10", 0.25: "p25", 0.5: "median", 0.75: "p75", 0.9: "p90", 0.99: "p99"}
 """The quantiles of a histogram that tables have, by level: columns such as p10_lower and p10_upper."""
+
+_MEANINGS = {column.name: column for column in COLUMNS}
+COMPARISON = (
+    *(
+        _MEANINGS[name]
+        for name in (
+            "plan",
+            "version",
+            "metric",
+            "kind",
+            "unit",
+            "every",
+            "start_time",
+            "end_time",
+            "segment",
+        )
+    ),
+    Column(
+        "against", "text", "before, week, 4-weeks or year: an earlier period; tag: the devices of another tag"
+    ),
+    Column("baseline_segment", "json", "tags of the devices whose figure is subtracted"),
+    Column("baseline_start_time", "timestamp", "start of the period whose figure is subtracted, UTC"),
+    Column("baseline_end_time", "timestamp", "end of that period, UTC, exclusive"),
+    *(_MEANINGS[name] for name in ("bucket", "bucket_low", "bucket_high", "label")),
+    Column("figure", "float64", "mean or share, of the rounds that are compared"),
+    Column("baseline", "float64", "what is subtracted from it, of the rounds that are compared"),
+    Column("difference", "float64", "the figure less the baseline"),
+    Column("lower", "float64", "lower end of the interval of the difference"),
+    Column("upper", "float64", "upper end of it"),
+    Column("half_width", "float64", "half the width of the interval before it is clipped"),
+    Column(
+        "confidence", "float64", "probability that it contains the true difference; of all buckets at once"
+    ),
+    Column("clear", "bool", "whether the interval does not hold 0"),
+    Column("reports", "int64", "reports on the side with fewer"),
+    Column("rule", "text", "method of the interval"),
+    Column("rounds", "int64", "number of rounds that are compared: those that both sides have"),
+    Column("rounds_missing", "int64", "rounds of the period that are not compared"),
+    Column("versions", "text", "versions of the plan whose reports are compared, such as 1,2"),
+)
+"""The columns of comparisons: a figure less another one, a row per number."""
 
 _ENDS = tuple(f"{name}_{end}" for name in QUANTILES.values() for end in ("lower", "upper"))
 FIGURE = ("rounds", *_ENDS, "cohort_p_value", "rounds_missing", "versions")

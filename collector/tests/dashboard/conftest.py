@@ -206,7 +206,8 @@ class World:
         answer = connection.getresponse()
         text = answer.read().decode()
         connection.close()
-        return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text)
+        headers = {name.lower(): value for name, value in answer.getheaders()}
+        return Answer(answer.status, headers, text.replace("\N{NO-BREAK SPACE}", " "))
 
     def answer(
         self, fleet: SdkFleet, number: int, values: dict[str, Sequence[Any]], seal: bool = True

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.shared.browsers import needs_chromium
 from tests.shared.plans import CLEAR
 
+from reticent_collector.stores import Note
 from reticent_lab.fleet import SdkFleet
 
 METRIC = "/plans/app-usage/metrics"
@@ -33,6 +35,8 @@ OVERLAPS = """
             .map(([other]) => `${name} / ${other}`));
 })
 """
+
+AXE = "axe.run({ resultTypes: ['violations'] }).then(found => found.violations)"
 
 pytestmark = needs_chromium
 
@@ -211,6 +215,8 @@ def test_a_long_series_is_one_drawing_that_is_printed_and_downloaded(visit: Any,
     last = world.plan.round_at(world.now) - 3
     for number in range(last - 159, last + 1):
         world.answer(fleet, number, {"minutes": [number % 300] * 6})
+    begins = world.plan.round(last - 159).start
+    world.store.put_note(Note("first", begins, "", "2.2 released"))
     visitor = visit(viewport={"width": 1000, "height": 900}, timezone_id="Asia/Tokyo")
     visitor.home = f"http://127.0.0.1:{world.port}"
     page = visitor.go("/plans/small/metrics/minutes?every=round&rounds=200&by=os")
@@ -218,6 +224,7 @@ def test_a_long_series_is_one_drawing_that_is_printed_and_downloaded(visit: Any,
     titles = "[...document.querySelectorAll('.chart.wide.series .unit')].map(text => text.textContent)"
     assert page.evaluate(titles) == ["linux, h", "macos, h"], "a strip for each tag"
     assert page.query_selector("canvas") is None
+    assert page.is_visible(".flags:has-text('2.2 released')"), "also before the periods of the table"
 
     page.click("#numbers summary")
     begins = page.query_selector("#numbers time")
@@ -246,6 +253,23 @@ def test_a_phone_shows_a_figure_on_its_first_screen(visit: Any) -> None:
     assert page.is_visible("select[name=confidence]")
 
 
+def test_many_tags_are_folded_but_for_those_that_are_drawn(visit: Any, make_world: Any) -> None:
+    names = [f"c{number:02}" for number in range(30)]
+    world = make_world(CLEAR + f"[segments]\ncountry = {names}\n".replace("'", '"'))
+    fleet = SdkFleet(world.plan, 30, seed=5, segments=[{"country": name} for name in names])
+    world.answer(fleet, world.plan.round_at(world.now) - 3, {"minutes": [60] * 30})
+    visitor = visit(viewport={"width": 390, "height": 844}, has_touch=True)
+    visitor.home = f"http://127.0.0.1:{world.port}"
+    page = visitor.go("/plans/small/metrics/minutes?every=round&by=country")
+    assert page.query_selector(".figure strong").bounding_box()["y"] < 844 / 2
+    assert page.is_visible("input[value=c00]")
+    assert page.is_hidden("input[value=c29]")
+    page.click("summary:has-text('26 more')")
+    page.locator("input[value=c29]").evaluate("box => box.click()")
+    page.wait_for_url("**tag=c29**")
+    assert page.is_checked("input[value=c29]")
+
+
 def test_metrics_are_found_while_typing(visit: Any) -> None:
     visitor = visit()
     page = visitor.go("/")
@@ -268,6 +292,21 @@ def test_no_page_scrolls_sideways_and_no_labels_touch(visit: Any, width: int) ->
         assert page.evaluate(OVERLAPS) == [], path
         assert page.evaluate(f"{boxes}.filter({cut}).length") == 0, f"{path}: tables stay inside their panels"
         assert max(page.evaluate(heights), default=0) < 24, f"{path}: no chart is blown up to fill its place"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (768, "light")])
+def test_axe_finds_no_barrier_on_any_page(visit: Any, width: int, scheme: str) -> None:
+    """Contrast, names, roles and focus, by the rules of axe-core; a link without a name is found."""
+    axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+    script = Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+    visitor = visit(viewport={"width": width, "height": 800}, color_scheme=scheme, has_touch=width < 700)
+    for path in PAGES:
+        page = visitor.go(path)
+        page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+        page.evaluate(script)
+        assert [(one["id"], one["nodes"][0]["html"]) for one in page.evaluate(AXE)] == [], path
+    page.evaluate("document.querySelector('main').innerHTML += '<a href=/></a>'")
+    assert [one["id"] for one in page.evaluate(AXE)] == ["link-name"]
 
 
 def test_everything_can_be_read_without_a_script(visit: Any) -> None:

@@ -102,7 +102,7 @@ def test_a_slow_rise_is_found(make: Callable[..., Any]) -> None:
     assert found["Clear changes"] == ["feature", "memory"]
     assert found["No clear change"] == ["minutes"]
     text = world.get("/").text
-    assert re.search(r"rises since \d+ \w+ \d+: ↑ 11\.\d ± 2\.\d percentage points since \d+ \w+ \d+", text)
+    assert re.search(r"rises since \d+ \w+ \d+: ↑ 11\.\d ± 2\.\d percentage points against \d+ \w+ \d+", text)
     page = world.get(f"{PAGE}/feature?against=before").text
     assert "no clear change" in page
     assert "rises since" in page

@@ -116,6 +116,49 @@ def test_metrics_that_some_reports_are_about() -> None:
     )
 
 
+def test_devices_asked_are_rounded_down() -> None:
+    """10 of 41 and 11 of 40 reports: 21 reports of 40.47 devices, which count as 40."""
+    counts = windows([MeanCounts(10, 4), MeanCounts(11, 6)])
+    figure = average(PART, counts, plan=PLAN, all_reports=dict(zip(counts, (41, 40), strict=True)))
+    ends = average_interval(Asked(40, 21, *coin(1)), np.array(10 / 21), 0.025)
+    assert figure.uncut == pytest.approx([float(PART.channel.truth(float(end))) for end in ends])
+
+
+@pytest.mark.parametrize(("count", "these", "population"), [(12, 0.0019, 0.0042), (52, 0.0009, 0.0038)])
+def test_half_widths_of_a_large_fleet(count: int, these: float, population: float) -> None:
+    rounds = windows([MeanCounts(100_000, 50_000)] * count)
+    assert average(PART, rounds, plan=PLAN, these=True).half_width == pytest.approx(these, abs=5.1e-5)
+    assert average(PART, rounds, plan=PLAN).half_width == pytest.approx(population, abs=5.1e-5)
+
+
+@pytest.mark.parametrize(("epsilon", "relative"), [(2, (1.06, 0.99, 0.91)), (3, (1.14, 1.11, 1.08))])
+def test_few_windows_are_no_narrower_than_one_where_noise_is_small(
+    epsilon: float, relative: tuple[float, ...]
+) -> None:
+    """The upper mean costs 1.19, which one window does not pay: 2, 4 and 52 windows beside one, of 20,000 devices."""
+    metric = Metric("part", OneBitMean(epsilon, 1))
+    widths = [
+        average(metric, windows([MeanCounts(20_000, 10_000)] * count), plan=PLAN).half_width
+        for count in (1, 2, 4, 52)
+    ]
+    assert [width / widths[0] for width in widths[1:]] == pytest.approx(relative, abs=0.006)
+
+
+@pytest.mark.parametrize(("epsilon", "two", "many"), [(1, 1.08, 1.01), (2, 1.17, 1.01)])
+def test_where_all_are_asked_the_law_of_steady_devices_is_narrower(
+    epsilon: float, two: float, many: float
+) -> None:
+    for count, wider in ((2, two), (52, many)):
+        asked, steady = Asked(2000, 2000 * count, *coin(epsilon)), Steady(2000, count, *coin(epsilon))
+        ratio = sqrt(asked.variance(0.5) / steady.variance(0.5))
+        assert ratio == pytest.approx(wider, abs=0.006)
+        rounds = windows([MeanCounts(2000, 1000)] * count)
+        metric = Metric("part", OneBitMean(epsilon, 1))
+        everybody = dict.fromkeys(rounds, 2000)
+        figure = average(metric, rounds, plan=PLAN, all_reports=everybody)
+        assert figure == average(metric, rounds, plan=PLAN), "so that law is taken"
+
+
 @pytest.mark.parametrize(
     ("count", "these", "population"), [(1, 0.0113, 0.0125), (4, 0.0057, 0.0089), (52, 0.0016, 0.0075)]
 )
@@ -383,6 +426,17 @@ def test_the_normal_law_without_its_error_would_miss() -> None:
     assert binom.pmf(np.flatnonzero(lower > 0.0006), 40_000, 0.0006).sum() <= 0.025
 
 
+@pytest.mark.parametrize(
+    ("devices", "gain"), [(80_000, 1.0), (100_000, 1.28), (200_000, 1.32), (10**6, 1.38), (10**7, 1.41)]
+)
+def test_the_gain_of_large_fleets_in_variance(devices: int, gain: float) -> None:
+    """Remembered answers of four weeks, flips of 0.2, against the upper mean alone."""
+    metric = Metric("part", OneBitMean(1, 1), Flip("1/5"))
+    figure = average(metric, [MeanCounts(devices, devices // 2)] * 28)
+    wide = largest_excess(Steady(devices, 28, 0.2, 0.8), (0.5, 0.5), 0.025) / float(metric.channel.contrast)
+    assert (wide / figure.half_width) ** 2 == pytest.approx(gain, abs=0.006)
+
+
 def test_bounds_of_single_shares_are_not_added() -> None:
     """Upper means add under any dependence, quantiles do not: a difference of large fleets is no narrower."""
     metric = Metric("part", OneBitMean(1, 1), Flip("1/5"))
@@ -573,6 +627,24 @@ def test_independent_sides_are_covered_from_thirty_reports_on(epsilon: float, si
         ]
         held = (lower <= truths[0] - truths[1]) & (upper >= truths[0] - truths[1])
         assert 0.975 <= chances[0] @ held @ chances[1] <= 1 + 1e-9
+
+
+def test_no_chances_that_are_possible_have_a_wider_law_of_their_difference() -> None:
+    """
+    30 reports with 4 hits on each side, at the level of one of 254 buckets: all chances in the boxes.
+
+    The law nearest to one half is not the widest one there.
+    """
+    metric, confidence = Metric("part", OneBitMean(8, 1)), 1 - 0.05 / 254
+    tail = (1 - confidence) / 2
+    low, high = (float(end) for end in clopper_pearson(4, 30, 1 - 0.02 * tail))
+    chances = np.linspace(max(low, coin(8)[0]), high, 5).tolist()
+    widest = max(difference_excess(one, 30, other, 30, 0.98 * tail) for one in chances for other in chances)
+    nearest = difference_excess(min(high, 0.5), 30, min(high, 0.5), 30, 0.98 * tail)
+    assert nearest < 0.99 * widest
+    side = windows([MeanCounts(30, 4)])
+    change = difference(metric, side, side, confidence, PLAN)
+    assert change.half_width * float(metric.channel.contrast) >= widest
 
 
 def test_two_devices_and_thirty_two_buckets_of_remembered_answers_are_covered() -> None:

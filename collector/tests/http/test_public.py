@@ -74,20 +74,20 @@ class Place:
         self.store = open_store("memory:")
         self.store.register(self.plan)
         self.first = 500_000
-        for place, count in ((0, 60), (1, 10), (24, 60), (72, 600)):
+        for place, count in ((0, 60), (1, 10), (168, 60), (504, 600)):
             number = RoundKey("app-usage", 1, self.first + place)
             reports = tools.make_reports(self.plan, self.first + place, count)
             self.store.append({number: b"".join(map(Layout(self.plan).pack, reports))})
-            if place < 72:
+            if place < 504:
                 self.store.seal(number)
         for more in (1, 2):  # readers with a key are shown a part of the open round
             self.store.take_step(number)
-            reports = tools.make_reports(self.plan, self.first + 72, 600, more)
+            reports = tools.make_reports(self.plan, self.first + 504, 600, more)
             self.store.append({number: b"".join(map(Layout(self.plan).pack, reports))})
         self.store.take_step(number)
         self.reader, key = create_key("reader", "", now=0)
         self.store.add_key(key)
-        clock = float((self.first + 73) * 3600)
+        clock = float((self.first + 505) * 3600)
         self.collector = Collector(
             [self.plan, self.other],
             self.store,
@@ -186,12 +186,12 @@ def test_only_what_is_finished_and_large_enough_is_shown(published: tuple[Any, P
     assert rows["about"] == ABOUT
     wanted = [
         result.to_dict()
-        for result in place.results.estimates(Selection("app-usage", metric="minutes", every="day"))
+        for result in place.results.estimates(Selection("app-usage", metric="minutes", every="week"))
         if result.state == "sealed"
     ]
-    everything = place.results.estimates(Selection("app-usage", metric="minutes", every="day"))
+    everything = place.results.estimates(Selection("app-usage", metric="minutes", every="week"))
     assert [result.state for result in everything] == ["open", "sealed", "sealed"]
-    assert [row["reports"] for row in wanted] == [60, 60], "two finished days; a round of 10 is in neither"
+    assert [row["reports"] for row in wanted] == [60, 60], "two finished weeks; a round of 10 is in neither"
     assert rows["estimates"] == json.loads(json.dumps(wanted))
     assert {row["state"] for row in rows["estimates"]} == {"sealed"}
     assert all(row["reports"] >= 20 for row in rows["estimates"])

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import csv
+import hmac
 import io
 import json
 import shutil
+import socket
 import subprocess
 import threading
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from urllib.error import HTTPError
+from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
 import pytest
 from click.testing import CliRunner
@@ -246,8 +252,6 @@ def test_nginx_lets_readers_in_by_the_file_of_deploy(trusting: Any, tmp_path: Pa
             time.sleep(0.01)
 
         def asked(path: str, *headers: str) -> int:
-            import socket
-
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.connect(str(tmp_path / "front"))
                 lines = [f"GET {path} HTTP/1.1", "Host: collector", "Connection: close", *headers, "", ""]
@@ -266,3 +270,132 @@ def test_nginx_lets_readers_in_by_the_file_of_deploy(trusting: Any, tmp_path: Pa
         front.wait(20)
         login.shutdown()
         login.server_close()
+
+
+class OpenIdProvider(BaseHTTPRequestHandler):
+    """Everybody who is sent here is Ann: the authorization code flow, with a signed token."""
+
+    secret = "s" * 32
+    nonces: ClassVar[list[str]] = []
+
+    @property
+    def home(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        asked = dict(parse_qsl(url.query))
+        if url.path == "/authorize":
+            self.nonces.append(asked["nonce"])
+            code = {"code": str(len(self.nonces) - 1), "state": asked["state"]}
+            self.send_response(302)
+            self.send_header("Location", f"{asked['redirect_uri']}?{urlencode(code)}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        places = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "keys"}
+        self._say(
+            {
+                "issuer": self.home,
+                **{name: f"{self.home}/{place}" for name, place in places.items()},
+                "response_types_supported": ["code"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["HS256"],
+            }
+        )
+
+    def do_POST(self) -> None:
+        asked = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+        now = int(time.time())
+        who = {"iss": self.home, "aud": "reticent", "sub": "7", "email": "ann@example.org"}
+        claims = {**who, "iat": now, "exp": now + 60, "nonce": self.nonces[int(asked["code"])]}
+        signed = f"{self._part({'alg': 'HS256'})}.{self._part(claims)}"
+        digest = hmac.digest(self.secret.encode(), signed.encode(), "sha256")
+        self._say({"access_token": "x", "token_type": "Bearer", "id_token": f"{signed}.{self._part(digest)}"})
+
+    def _part(self, content: Any) -> str:
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        return urlsafe_b64encode(data).decode().rstrip("=")
+
+    def _say(self, document: Any) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+MODULES = Path("/usr/lib/apache2/modules")
+
+
+@pytest.mark.skipif(
+    not (MODULES / "mod_auth_openidc.so").exists(), reason="libapache2-mod-auth-openidc is not installed"
+)
+def test_readers_log_in_at_an_openid_provider_through_apache(trusting: Any, tmp_path: Path) -> None:
+    """The whole login, by the file of deploy and a proxy that is certified for OpenID Connect."""
+    service, _, _ = trusting
+    provider = ThreadingHTTPServer(("127.0.0.1", 0), OpenIdProvider)
+    threading.Thread(target=provider.serve_forever, daemon=True).start()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    config = CONFIG.with_name("apache-login.conf").read_text()
+    for ours, theirs in (
+        ("https://id.example.org", f"http://127.0.0.1:{provider.server_port}"),
+        ("127.0.0.1:8000", f"127.0.0.1:{service.port}"),
+        ('"exec:/bin/cat /etc/reticent/oidc-secret"', OpenIdProvider.secret),
+        ('"exec:/bin/cat /etc/reticent/oidc-passphrase"', "p" * 32),
+    ):
+        assert ours in config
+        config = config.replace(ours, theirs)
+    modules = "mpm_event authn_core authz_core authz_user headers proxy proxy_http auth_openidc"
+    (tmp_path / "apache.conf").write_text(
+        f"ServerRoot {tmp_path}\nServerName 127.0.0.1\nListen 127.0.0.1:{port}\nDefaultRuntimeDir {tmp_path}\n"
+        f"PidFile {tmp_path}/pid\nErrorLog {tmp_path}/log\nUser nobody\nGroup nogroup\n"
+        + "".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so\n" for name in modules.split())
+        + config
+    )
+    apache = subprocess.Popen(
+        ["/usr/sbin/apache2", "-f", str(tmp_path / "apache.conf"), "-DFOREGROUND"], stderr=subprocess.DEVNULL
+    )
+    home = f"http://127.0.0.1:{port}"
+
+    class StayHere(HTTPRedirectHandler):
+        """Follows nothing."""
+
+        def redirect_request(self, *_: Any) -> None:
+            return None
+
+    def ask(opener: OpenerDirector, path: str, **headers: str) -> tuple[int, bytes]:
+        headers = {"Accept": "text/html", **{name.replace("_", "-"): text for name, text in headers.items()}}
+        try:
+            with opener.open(Request(home + path, headers=headers), timeout=20) as answer:  # noqa: S310
+                return answer.status, answer.read()
+        except HTTPError as refused:
+            return refused.code, refused.read()
+
+    try:
+        ann, stranger = build_opener(HTTPCookieProcessor()), build_opener(StayHere())
+        for _ in range(500):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            assert apache.poll() is None, (tmp_path / "log").read_text()
+            time.sleep(0.01)
+        mallory = {"X_Forwarded_User": "mallory"}
+        assert ask(stranger, "/v1/plans", **mallory)[0] == 302
+        assert ask(stranger, "/v1/plans", Accept="application/json", **mallory)[0] == 401
+        assert ask(stranger, "/v1/plans", Cookie="mod_auth_openidc_session=guessed", **mallory)[0] == 302
+        status, body = ask(ann, "/v1/plans")
+        assert (status, {plan["name"] for plan in json.loads(body)["plans"]}) == (200, {OURS, THEIRS})
+        assert ask(ann, "/v1/plans", **mallory) == (status, body)
+        assert ask(stranger, "/v1/reports", **mallory)[0] == 405
+        assert ask(ann, "/v1/reports/../plans")[0] == 200
+        assert ask(stranger, "/v1/reports/../plans", **mallory)[0] == 302
+    finally:
+        apache.terminate()
+        apache.wait(20)
+        provider.shutdown()
+        provider.server_close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations, product
 from math import prod
@@ -11,7 +12,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
-from reticent.plan import Metric, Plan, Segment
+from reticent.plan import Answers, Metric, Plan, Segment
 from reticent_collector.plans import lint, plan_tracking, tracking
 from reticent_collector.plans.matching import most_matched
 from reticent_lab.fleet import VectorisedFleet
@@ -146,6 +147,46 @@ def test_the_bound_for_any_matcher_is_that_of_the_notes(devices, marks, bits, pr
     assert round(tracking(devices, marks, {FIFTH: bits}).together, digits) == float(printed)
 
 
+SINGLE = [
+    (1_000_000, 1, 5, "0.0000", "0.00001"),
+    (1_000_000, 1, 10, "0.0000", "0.00011"),
+    (100_000, 1, 10, "0.0002", "0.0011"),
+    (10_000_000, 256, 10, "0.0006", "0.0028"),
+    (1_000_000, 256, 10, "0.0055", "0.028"),
+    (20_000, 1, 20, "0.0073", "0.0832"),
+    (1_000_000, 256, 20, "0.023", "0.179"),
+    (10_000, 256, 10, "0.173", "0.420"),
+    (50_000, 256, 20, "0.140", "0.511"),
+    (1_000, 1, 40, "0.178", "0.758"),
+    (10_000, 256, 20, "0.314", "0.728"),
+    (100_000, 4096, 20, "0.386", "0.784"),
+]
+
+
+@pytest.mark.parametrize(("devices", "marks", "bits", "two", "many"), SINGLE)
+def test_one_report_at_a_time_is_that_of_the_notes(devices, marks, bits, two, many):
+    figure = tracking(devices, marks, {FIFTH: bits})
+    for seen, printed in ((figure.two_rounds, two), (figure.many_rounds, many)):
+        assert seen == pytest.approx(float(printed), abs=0.51 * 10.0 ** -len(printed.partition(".")[2]))
+
+
+DIVIDED = {
+    "0.2": "2:.00026:.00032 3:.00041:.00048 5:.00105:.00080 10:.0110:.0016 20:.118:.0032",
+    "0": "10:.102:.002 20:.995:.004",
+}
+"""By flip: so many metrics, the share that is found among 10,000 if all are answered, and if one is."""
+
+
+@pytest.mark.parametrize("flip", DIVIDED)
+def test_a_set_of_metrics_is_a_mark_and_leaves_fewer_bits(flip):
+    for cell in DIVIDED[flip].split():
+        count, *figures = cell.split(":")
+        plan = counters(int(count), flip)
+        for asked, figure in zip((None, 1), figures, strict=True):
+            seen = plan_tracking(replace(plan, answers=Answers(metrics=asked)), 10_000).many_rounds
+            assert seen == pytest.approx(float(figure), abs=0.51 * 10.0 ** -len(figure.partition(".")[2]))
+
+
 @pytest.mark.parametrize(("devices", "bits"), [(1000, 40), (1000, 12)])
 def test_an_assignment_of_all_reports_stays_below_the_bound(devices, bits):
     """One to one, by the least number of disagreements; it finds more than one report at a time does."""
@@ -259,3 +300,10 @@ def test_the_linter_warns_above_a_tenth():
     }
     assert "tracking" in rules[10**5]
     assert "tracking" not in rules[10**8]
+
+
+def test_the_linter_allows_for_one_who_compares_all_reports():
+    """A quarter more than one report at a time: 8.3 % of 20,000 become 10.4 %, above a tenth."""
+    plan = counters(20, "0.2")
+    assert 0.08 < plan_tracking(plan, 20_000).many_rounds < 0.1
+    assert "tracking" in [problem.rule for problem in lint(plan, devices=20_000)]

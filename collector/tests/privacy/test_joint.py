@@ -1,4 +1,5 @@
 import time
+from itertools import combinations
 
 import mpmath
 import numpy as np
@@ -7,12 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.errors import ParameterError
+from reticent.losses import lifetime_of, loss_for_life
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
+from reticent.plan import Answers, Metric, Plan
 from reticent_collector.privacy import (
     joint_limit_loss,
     loss_of_window,
     loss_per_round,
+    losses,
     paper_joint_limit_loss,
+    privacy_card,
 )
 
 
@@ -159,3 +164,21 @@ def test_refusals():
         joint_limit_loss([HadamardBit(1, Buckets.even(1, 2))] * 3, [flip] * 3, 1)
     with pytest.raises(ParameterError, match='rounds: expected "one" or "all"'):
         joint_limit_loss([mean], [flip], 1, rounds="two")
+
+
+@pytest.mark.parametrize("asked", [1, 2, 3])
+def test_figures_of_a_divided_plan_are_the_largest_over_the_sets(asked):
+    """Unlike metrics: every figure by enumeration of the sets, on the card and on a device."""
+    metrics = (
+        Metric("first", OneBitMean("0.25", 10), Flip("0.2")),
+        Metric("second", HadamardBit(1, Buckets.even(8, 4)), Flip("0.1")),
+        Metric("third", OneBitMean(2, 12, 4), Flip("0.3")),
+    )
+    card = privacy_card(Plan("p", 1, 60, 60, metrics, answers=Answers(metrics=asked)), 5)
+    own = [losses(metric.mechanism, metric.flip, 5) for metric in metrics]
+    for figure in ("round", "constant", "lifetime", "change_per_round", "any_history"):
+        sets = [sum(getattr(one, figure) for one in some) for some in combinations(own, asked)]
+        assert getattr(card, figure) == pytest.approx(max(sets), rel=1e-12), figure
+    for_life = max(sum(loss_for_life(one.mechanism) for one in some) for some in combinations(metrics, asked))
+    plan = Plan("p", 1, 60, 60, metrics, answers=Answers(metrics=asked))
+    assert lifetime_of(plan) == pytest.approx(for_life, rel=1e-12)

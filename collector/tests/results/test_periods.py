@@ -580,6 +580,17 @@ def test_rows_are_not_held_against_chance_over_rounds_of_the_same_devices(world:
     assert all(one.balance is not None for one in world.figures("theme", every="round"))
 
 
+def test_a_round_that_another_version_may_join_is_open_until_it_closes(world: World) -> None:
+    """The one that came first is sealed alone; reports on the other may come."""
+    world.now = MONDAY + 1.0
+    world.answer(MONDAY, 200, 100)
+    assert [period.state for period in world.results.periods(Selection("app", every="round"))] == ["sealed"]
+    world.store.register(plan_with(("version = 1", "version = 2")))
+    assert [period.state for period in world.results.periods(Selection("app", every="round"))] == ["open"]
+    world.now = MONDAY + 100.0 * DAY
+    assert [period.state for period in world.results.periods(Selection("app", every="round"))] == ["sealed"]
+
+
 def test_all_figures_of_one_answer_are_of_the_same_rounds(world: World) -> None:
     """A round that is sealed while a page is made is on the next one."""
     world.answer(MONDAY, 200, 100)

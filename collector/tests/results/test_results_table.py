@@ -245,8 +245,8 @@ def test_a_collector_writes_after_it_seals_and_completes_what_others_left(tmp_pa
         done, again = threading.Event(), threading.Event()
         real = store.backend.put_results
 
-        def put_results(key: PeriodKey, rows: Any) -> None:
-            real(key, rows)
+        def put_results(key: PeriodKey, *rows: Any) -> None:
+            real(key, *rows)
             if key.every == "round":  # it is the last of those that ended by then
                 (again if done.is_set() else done).set()
 
@@ -271,8 +271,8 @@ def test_a_backlog_of_results_does_not_keep_a_round_from_its_seal(
         events, done = [], threading.Event()
         put, seal = store.backend.put_results, store.seal
 
-        def put_results(key: PeriodKey, rows: Any) -> None:
-            put(key, rows)
+        def put_results(key: PeriodKey, *rows: Any) -> None:
+            put(key, *rows)
             events.append(key.every)
             if len(events) == 1:
                 fill(store, range(MONDAY + 150, MONDAY + 151), seal=False)
@@ -321,16 +321,95 @@ def test_check_finds_what_is_not_as_the_counts_say_and_rebuild_makes_it_so(tmp_p
         assert query(store, "SELECT count(*) FROM results") == [(sum(map(len, whole.values())),)]
 
 
+def compared_rounds(store: Store) -> list[tuple[Any, ...]]:
+    """The rounds of which each day is compared with the one before."""
+    return query(
+        store,
+        "SELECT DISTINCT start_time, rounds FROM changes WHERE every = 'day' AND against = 'before' ORDER BY 1",
+    )
+
+
+def test_a_round_that_is_sealed_late_is_in_all_that_is_compared_with_it(store: Store) -> None:
+    """The next day and those a week and four weeks after it are compared again, and no other is touched."""
+    days = (0, 1, 2, 7, 28)
+    late = MONDAY + 1
+    for day in days:
+        first = MONDAY + 4 * day
+        fill(store, range(first, first + 4 if day else first + 1))
+    write_results(store, later)
+    assert [rounds for _, rounds in compared_rounds(store)] == [1, 4]
+    fill(store, range(late, late + 1))
+    write_results(store, later)
+    assert list(problems(store, later)) == []
+    assert [rounds for _, rounds in compared_rounds(store)] == [2, 4]
+    weekly = query(store, "SELECT DISTINCT against, rounds FROM changes WHERE every = 'day' ORDER BY 1, 2")
+    assert weekly == [("4-weeks", 2), ("before", 2), ("before", 4), ("week", 2)]
+
+
+def test_a_round_that_makes_a_day_final_makes_comparisons_with_it(store: Store) -> None:
+    """It was not sealed in time, so its day was open when later ones were written."""
+    fill(store, range(MONDAY, MONDAY + 1), seal=False)
+    fill(store, range(MONDAY + 1, MONDAY + 8))
+    write_results(store, later)
+    assert compared_rounds(store) == []
+    assert store.seal(RoundKey("shop", 1, MONDAY))
+    write_results(store, later)
+    assert [rounds for _, rounds in compared_rounds(store)] == [4]
+    assert list(problems(store, later)) == []
+
+
+def test_a_round_that_is_sealed_while_days_are_written_is_in_what_is_compared_with_it(
+    in_memory: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(in_memory, range(MONDAY, MONDAY + 3))
+    fill(in_memory, range(MONDAY + 4, MONDAY + 8))
+    put: Callable[..., None] = in_memory.backend.put_results
+
+    def put_results(key: PeriodKey, *rows: Any) -> None:
+        made = [[*some] for some in rows]
+        if key.every == "day":
+            fill(in_memory, range(MONDAY + 3, MONDAY + 4))  # after the figures were computed
+        put(key, *made)
+
+    monkeypatch.setattr(in_memory.backend, "put_results", put_results)
+    write_results(in_memory, later)
+    write_results(in_memory, later)
+    assert [rounds for _, rounds in compared_rounds(in_memory)] == [4]
+    assert list(problems(in_memory, later)) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        ("DELETE FROM comparisons WHERE metric = 'minutes'", "rows are missing"),
+        ("UPDATE comparisons SET lower = lower - 1 WHERE metric = 'minutes'", "rows are changed"),
+    ],
+)
+def test_comparisons_that_differ_from_the_counts_are_told(in_memory: Store, damage: str, what: str) -> None:
+    fill(in_memory, range(MONDAY, MONDAY + 8))
+    write_results(in_memory, later)
+    change(in_memory, damage)
+    told = [*problems(in_memory, later)]
+    assert told
+    assert all("of the comparisons" in text and what in text for text in told)
+    write_results(in_memory, later, rebuild=True)
+    assert list(problems(in_memory, later)) == []
+
+
 def test_pruning_removes_the_figures_a_round_is_in(store: Store) -> None:
     fill(store, range(MONDAY, MONDAY + 8))
     write_results(store, later)
     before = table(store)
     assert store.prune(RoundKey("shop", 1, MONDAY + 1))
     assert [key for key in before if key not in table(store)] == [
-        key for key in before if key.start <= (MONDAY + 1) * HOURS_6 < key.end
-    ]
+        key
+        for key in before
+        if key.start <= (MONDAY + 1) * HOURS_6 < key.end or key[2:4] == ("day", (MONDAY + 4) * HOURS_6)
+    ], "the day after was compared with it"
+    assert query(store, "SELECT count(*) FROM comparisons") == [(0,)], "the next day's were against that day"
+    assert write_results(store, later) == 4, "the day, week and month, and the day that is compared with it"
+    assert query(store, "SELECT count(*) FROM changes")[0][0] > 0
     assert query(store, "SELECT count(*) FROM results") == [(sum(map(len, table(store).values())),)]
-    assert write_results(store, later) == 3  # the day, week and month, from what is left
     assert list(problems(store, later)) == []
 
 

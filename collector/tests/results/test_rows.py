@@ -378,9 +378,9 @@ def test_the_newest_are_written_first(
     keys: list[PeriodKey] = []
     real: Callable[..., None] = in_memory.backend.put_results
 
-    def put_results(key: PeriodKey, figures: Any) -> None:
+    def put_results(key: PeriodKey, *figures: Any) -> None:
         keys.append(key)
-        real(key, figures)
+        real(key, *figures)
 
     monkeypatch.setattr(in_memory.backend, "put_results", put_results)
     write_results(in_memory, later, rebuild=rebuild)

@@ -12,7 +12,7 @@ from math import comb, exp, tanh
 import pytest
 
 from reticent.errors import ParameterError, PlanError
-from reticent.mechanisms import SCALE, Buckets, Flip, SubsetSelection
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, SubsetSelection
 from reticent.mechanisms.subset_selection import best_size, weights
 from reticent.plan import Metric, Plan
 from reticent_collector.privacy import loss_per_round, losses
@@ -174,6 +174,20 @@ def test_a_size_is_the_best_of_all() -> None:
 
         chosen = best_size(Fraction(epsilon), count)
         assert variance(chosen) == pytest.approx(min(map(variance, range(1, count))), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("count", "epsilon", "gain"), [(32, 0.5, 1.07), (32, 1, 1.07), (32, 2, 1.03), (64, 4, 0.79)]
+)
+def test_the_gain_over_a_bit_per_bucket_is_less_for_heavy_buckets(
+    count: int, epsilon: float, gain: float
+) -> None:
+    """At a share of .2, where few heavy buckets may even lose."""
+    buckets = Buckets(range(count + 1))
+    noise = sum(DBitFlip(epsilon, buckets, count).variances(Flip(0), 0.2))
+    assert noise / sum(SubsetSelection(epsilon, buckets).variances(Flip(0), 0.2)) == pytest.approx(
+        gain, abs=0.006
+    )
 
 
 def test_variances_are_those_of_a_coin() -> None:

@@ -126,6 +126,21 @@ def test_a_file_is_synced_before_it_has_its_name_and_its_folder_after(
     ]
 
 
+def test_a_file_that_another_process_just_made_is_durable_once_it_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That process may die before it syncs the folder; whoever finds the file may already rely on it."""
+    first, second = LocalFiles(tmp_path / "lake"), LocalFiles(tmp_path / "lake")
+    for files in (first, second):
+        files.open()
+    assert first.put_new("seals/closing.json", b"1")
+    with monkeypatch.context() as patch:
+        calls = Calls(patch)
+        assert not second.put_new("seals/closing.json", b"2")
+    after = calls.made.index("unlink") + 1
+    assert calls.made[after : after + 3] == ["open", "fsync", "close"]
+
+
 def test_dying_at_any_call_leaves_whole_parts_only(
     tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

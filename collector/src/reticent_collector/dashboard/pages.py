@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -16,6 +17,7 @@ from reticent_collector.counts import ABOUT
 HOME = "reticent_collector.dashboard"
 _FILES = ("dashboard.css", "dashboard.js", "pages.css", "pages.js", "icon.svg")
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+_IN_A_FIGURE = re.compile(r"(?<=\d) (?=± \d)|(?<=\d ±) (?=\d)|(?<=\d) (?=%)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,10 @@ def render(template: str, package: str = HOME, **shown: Any) -> str:
     """
     A page: `title`, `path` (its own address), `data` (that of its data as JSON), and what its template shows.
 
-    The template is one of `package`, and may build on those of the dashboard.
+    The template is one of `package`, and may build on those of the dashboard. A line never ends within "4.9 ± 2.2 %".
     """
-    return _environment(package).get_template(template).render(**shown)
+    text = _environment(package).get_template(template).render(**shown)
+    return _IN_A_FIGURE.sub("\N{NO-BREAK SPACE}", text)
 
 
 def json_of(answer: Any) -> bytes:

@@ -38,7 +38,7 @@ from reticent_collector.dashboard.views.shares import bars
 from reticent_collector.estimates import HistogramEstimate
 from reticent_collector.estimates.table import csv_text
 from reticent_collector.figures import Unit
-from reticent_collector.results import Estimates, Selection, daily_every
+from reticent_collector.results import Estimates, Selection, usual_every
 
 PERIODS = 60  # the latest periods that are shown
 CONFIDENCE = 95
@@ -229,13 +229,13 @@ def _kept(endpoint: Endpoint, kept: dict[str, tuple[float, Response]]) -> Endpoi
 def _latest(plan: Plan, metric: Metric) -> Selection:
     """The periods that are shown, and some more, since the newest are not sealed."""
     return Selection(
-        plan.name, metric.name, last=PERIODS + 4, confidence=CONFIDENCE / 100, every=daily_every(plan)
+        plan.name, metric.name, last=PERIODS + 4, confidence=CONFIDENCE / 100, every=usual_every(plan)
     )
 
 
 def shown(reader: PointReader, plan: Plan, metric: Metric, has_tips: bool = True) -> Shown:
     """A metric with its sealed points and their chart: means over time, the latest histogram."""
-    period = daily_every(plan)
+    period = usual_every(plan)
     points = reader.points(plan, _latest(plan, metric))
     points = [point for point in points if not point.provisional]
     same = comparable(points, points[0] if points else None)[:PERIODS]

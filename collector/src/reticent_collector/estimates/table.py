@@ -177,9 +177,10 @@ def rows_as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> st
     """
     Rows as CSV; what is a list or an object becomes JSON, and nothing where there is no number.
 
-    >>> print(rows_as_csv(["tags", "text"], [{"tags": {"os": "linux"}, "text": "=1+1"}]), end="")
-    tags,text
-    "{""os"":""linux""}",'=1+1
+    >>> row = {"tags": {"os": "linux"}, "text": "=1+1", "n": float("nan")}
+    >>> print(rows_as_csv([*row], [row]), end="")
+    tags,text,n
+    "{""os"":""linux""}",'=1+1,
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, NamedTuple
 
 from reticent.plan import Metric
-from reticent_collector.columns import time_text
+from reticent_collector.columns import COMPARISON, time_text
 from reticent_collector.counts import Counts
 from reticent_collector.estimates import Estimate, HistogramEstimate
 from reticent_collector.estimates.pooling import compared
@@ -121,6 +122,7 @@ class Difference:
             "baseline_end_time": time_text(baseline.end),
             "rounds": self.figure.rounds,
             "rounds_missing": self.figure.rounds_missing,
+            "versions": ",".join(map(str, sorted({*self.figure.added, *baseline.added}))),
         }
         sides = (numbers_of(side.estimate) for side in (self.figure, baseline))
         rows = []
@@ -134,9 +136,9 @@ class Difference:
                     "bucket_low": low,
                     "bucket_high": high,
                     "label": number.label or None,
-                    "figure": figure.value,
-                    "baseline": subtracted.value,
-                    "difference": number.value,
+                    "figure": _known(figure.value),
+                    "baseline": _known(subtracted.value),
+                    "difference": _known(number.value),
                     "lower": number.lower,
                     "upper": number.upper,
                     "half_width": number.half_width,
@@ -149,11 +151,7 @@ class Difference:
         return rows
 
 
-ROW = (
-    "plan", "version", "metric", "kind", "unit", "every", "start_time", "end_time", "segment", "baseline_segment",
-    "baseline_start_time", "baseline_end_time", "bucket", "bucket_low", "bucket_high", "label", "figure", "baseline",
-    "difference", "lower", "upper", "half_width", "confidence", "clear", "reports", "rule", "rounds", "rounds_missing",
-)  # fmt: skip
+ROW = tuple(column.name for column in COMPARISON if column.name != "against")
 """The columns of differences in CSV."""
 
 
@@ -212,6 +210,11 @@ def number_in_words(change: Estimate) -> str:
     if not text.partition(" ")[0].strip("0."):  # it is rounded to 0, which has no direction
         return text
     return ("↑ " if change.value > 0 else "↓ ") + text
+
+
+def _known(value: float) -> float | None:
+    """A number for a table; nothing where no device was asked."""
+    return None if isnan(value) else value
 
 
 def _values(estimate: Estimate | HistogramEstimate) -> Mapping[str, Any]:

@@ -60,7 +60,7 @@ MOST_ROWS_CACHED = 2_000_000  # rows of the counts of sealed rounds in memory, s
 MOST_NUMBERS_CACHED = 100_000  # of sealed figures that are not in the table, about a kilobyte each
 SETTLED_SECONDS = 60  # after the last round of a period closes, so that what was accepted in time is stored
 MOST_ROUNDS_READ = 10_000  # rounds that a bounded answer is made of at most, unless one period has more
-
+MOST_BASELINES = 3  # tags of a segment with which the others are compared in the table of comparisons
 
 Parts = dict[tuple[Metric, str], dict[int, dict[int, Counts]]]
 """By metric and tag: the counts of each round, by version of the plan."""
@@ -337,6 +337,35 @@ class Results:
         for period, metrics in self._asked(selection):
             differences += self._subtracted(period, period, metrics, selection, read)
         return differences
+
+    def comparisons(self, period: Period, earlier: Mapping[str, Period]) -> Iterator[tuple[str, Difference]]:
+        """
+        A final period less earlier ones, by what they are against, and its tags less the largest ones ("tag").
+
+        These are what the table of comparisons has. Of days it has those of the whole fleet alone.
+        """
+        metrics = list(period.metrics)
+        segments = {segment.name: None for version in period.versions for segment in version.segments}
+        for by in (None, *(segments if period.every != "day" else ())):
+            selection = Selection(period.plan.name, by=by)
+            read: Read = {}
+            for against, other in earlier.items():
+                for difference in self._subtracted(period, other, metrics, selection, read):
+                    yield against, difference
+            for tag in self._largest_tags(period, selection, read) if by else ():
+                baseline = replace(selection, baseline=tag)
+                for difference in self._subtracted(period, period, metrics, baseline, read):
+                    yield "tag", difference
+
+    def _largest_tags(self, period: Period, selection: Selection, read: Read) -> list[str]:
+        """The tags with the most reports, as far as readers are shown them."""
+        _, parts = self._final(period, selection, read)
+        reports: dict[str, int] = {}
+        for (_, tag), rounds in parts.items():
+            devices = sum(counts.devices for by_version in rounds.values() for counts in by_version.values())
+            reports[tag] = max(devices, reports.get(tag, 0))
+        tags = sorted(reports.keys() - {FEW}, key=lambda tag: (-reports[tag], tag))
+        return tags[:MOST_BASELINES]
 
     def trends(self, selection: Selection) -> list[Trend]:
         """Whether metrics rise or fall over the periods of a selection: see `reticent_collector.results.trend`."""

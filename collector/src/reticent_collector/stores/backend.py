@@ -147,19 +147,27 @@ class ResultsTable(Protocol):
     def written(self, plan: str) -> set[PeriodKey]:
         """The periods of a plan whose rows are all in the table."""
 
-    def put_results(self, period: PeriodKey, rows: Iterable[Mapping[str, object]]) -> None:
+    def put_results(
+        self,
+        period: PeriodKey,
+        rows: Iterable[Mapping[str, object]],
+        comparisons: Iterable[Mapping[str, object]] = (),
+    ) -> None:
         """
         Put the rows of a period, by the names of `reticent_collector.columns`, into the table; then it is `written`.
 
-        Existing rows stay as they are. It can be interrupted at any point and done again by any process, and
-        never blocks appends for long.
+        `comparisons` have the columns `COMPARISON`, and a table of their own. Existing rows stay as they are. It can be
+        interrupted at any point and done again by any process, and never blocks appends for long.
         """
 
     def results(self, period: PeriodKey) -> list[dict[str, object]]:
         """The rows of a period in the table."""
 
+    def comparisons(self, period: PeriodKey) -> list[dict[str, object]]:
+        """The comparisons of a period."""
+
     def drop_results(self, period: PeriodKey) -> None:
-        """Remove the rows of a period; it is no longer `written`."""
+        """Remove the rows and comparisons of a period; it is no longer `written`."""
 
     def written_rows(
         self, periods: Sequence[PeriodKey], metrics: Sequence[str], segments: Sequence[str]

@@ -157,18 +157,18 @@ def _copy_results(source: Store, target: Store, copied: Copied) -> None:
     )
     plans = {(plan.name, plan.version): plan for plan in source.plans()}
     differ = [
-        (key[:2], plans[key[:2]].round(key.round).start) for key in ours ^ theirs if key[:2] in plans
+        (key.plan, plans[key[:2]].round(key.round).start) for key in ours ^ theirs if key[:2] in plans
     ]  # usually none
 
     def is_equal(period: PeriodKey) -> bool:
-        return not any(
-            version == period[:2] and period.start <= start < period.end for version, start in differ
-        )
+        """Whether all rounds of it, and all that it may be compared with, are there too."""
+        return not any(name == period.plan and start < period.end for name, start in differ)
 
     for name in sorted({plan.name for plan in plans.values()}):
         for period in sorted(source.table.written(name) - target.table.written(name)):
             if is_equal(period):
-                target.table.put_results(period, source.table.results(period))
+                rows, comparisons = source.table.results(period), source.table.comparisons(period)
+                target.table.put_results(period, rows, comparisons)
                 copied.periods += 1
 
 

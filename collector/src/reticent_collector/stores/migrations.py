@@ -83,9 +83,9 @@ def _add_counts_over_versions(database: SqlTables, transaction: Transaction) -> 
         transaction.execute(f"CREATE VIEW {view} AS {query}")
 
 
-def _add_quantiles_comparisons_and_notes(database: SqlTables, transaction: Transaction) -> None:
+def _add_quantiles_and_notes(database: SqlTables, transaction: Transaction) -> None:
     """
-    Columns of `results` for more quantiles, views of quantiles and differences, a table `notes`, plans of a key.
+    Columns of `results` for more quantiles, a view of them, a table `notes`, plans of a key.
 
     The quantiles are empty in the rows that exist; `reticent store results --rebuild` fills them.
     """
@@ -100,7 +100,7 @@ def _add_quantiles_comparisons_and_notes(database: SqlTables, transaction: Trans
     for percent in (10, 25, 75, 90, 99):
         for end in ("lower", "upper"):
             transaction.execute(f"ALTER TABLE results ADD COLUMN p{percent}_{end} DOUBLE PRECISION")
-    for view, query in {**views, **database.views}.items():
+    for view, query in {**views, "quantiles": database.views["quantiles"]}.items():
         transaction.execute(f"CREATE VIEW {view} AS {query}")
     transaction.execute(
         "CREATE TABLE notes (id TEXT PRIMARY KEY, at TIMESTAMPTZ NOT NULL, plan TEXT NOT NULL, text TEXT NOT NULL)"
@@ -116,12 +116,41 @@ def _add_deleted_metrics(database: SqlTables, transaction: Transaction) -> None:
     )
 
 
+def _add_comparisons(database: SqlTables, transaction: Transaction) -> None:
+    """
+    A table `comparisons`, of which `changes` and `differences` are views: they were computed from `results`.
+
+    It is empty for the periods that are written; `reticent store results --rebuild` fills it.
+    """
+    for view in ("changes", "differences"):
+        transaction.execute(f"DROP VIEW IF EXISTS {view}")
+    transaction.execute(
+        "CREATE TABLE comparisons (plan TEXT NOT NULL, version BIGINT NOT NULL, metric TEXT NOT NULL,"
+        " kind TEXT NOT NULL, unit TEXT NOT NULL, every TEXT NOT NULL, start_time TIMESTAMPTZ NOT NULL,"
+        " end_time TIMESTAMPTZ NOT NULL, segment JSONB NOT NULL, against TEXT NOT NULL,"
+        " baseline_segment JSONB NOT NULL, baseline_start_time TIMESTAMPTZ NOT NULL,"
+        " baseline_end_time TIMESTAMPTZ NOT NULL, bucket BIGINT, bucket_low DOUBLE PRECISION,"
+        " bucket_high DOUBLE PRECISION, label TEXT, figure DOUBLE PRECISION, baseline DOUBLE PRECISION,"
+        " difference DOUBLE PRECISION, lower DOUBLE PRECISION NOT NULL, upper DOUBLE PRECISION NOT NULL,"
+        " half_width DOUBLE PRECISION NOT NULL, confidence DOUBLE PRECISION NOT NULL, clear BOOLEAN NOT NULL,"
+        " reports BIGINT NOT NULL, rule TEXT NOT NULL, rounds BIGINT NOT NULL, rounds_missing BIGINT NOT NULL,"
+        " versions TEXT NOT NULL)"
+    )
+    transaction.execute(
+        "CREATE UNIQUE INDEX comparisons_key ON comparisons (plan, metric, every, start_time, version, segment,"
+        " versions, against, baseline_segment, COALESCE(bucket, -1))"
+    )
+    for view in ("changes", "differences"):
+        transaction.execute(f"CREATE VIEW {view} AS {database.views[view]}")
+
+
 MIGRATIONS: dict[int, Migration] = {
     3: _add_columns_of_figures,
     4: _add_log_of_administrators,
     5: _add_counts_over_versions,
-    6: _add_quantiles_comparisons_and_notes,
+    6: _add_quantiles_and_notes,
     7: _add_deleted_metrics,
+    8: _add_comparisons,
 }
 """By the schema number that a step starts from; it ends at the next one. A step never changes once it is released."""
 

@@ -218,7 +218,7 @@ class PostgresBackend(SqlBackend):
             self._errors("cannot be made smaller: "),
             closing(_connect(self._address, math.inf)) as connection,
         ):
-            for table in ("counts", "results", "periods"):
+            for table in ("counts", "results", "comparisons", "periods"):
                 _execute(connection, f"VACUUM (FULL, ANALYZE) {self._schema}.{table}")
 
     def numbered_tables(self, transaction: Transaction, name: str) -> set[int]:

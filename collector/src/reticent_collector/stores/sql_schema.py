@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from reticent_collector.columns import COLUMNS, FIGURE, QUANTILES
+from reticent_collector.columns import COLUMNS, COMPARISON, FIGURE, QUANTILES, Column
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 OLDEST_SCHEMA = 3  # of version 0.1.0; `reticent_collector.stores.migrations` has the steps from it
-_RESULT_TYPES = {"text": "TEXT", "int64": "INTEGER", "float64": "REAL", "timestamp": "TIME", "json": "JSON"}
+_RESULT_TYPES = {
+    "text": "TEXT",
+    "int64": "INTEGER",
+    "float64": "REAL",
+    "timestamp": "TIME",
+    "json": "JSON",
+    "bool": "BOOLEAN",
+}
 # Columns of results that may be empty; those of a whole figure are so in rows of schema 3.
 _EMPTY = ("bucket", "bucket_low", "bucket_high", "label", "value", *FIGURE)
-_RESULTS = "\n".join(
-    f"    {column.name} {_RESULT_TYPES[column.type]}{'' if column.name in _EMPTY else ' NOT NULL'}"
-    f"{',' if column is not COLUMNS[-1] else ''} -- {column.meaning}"
-    for column in COLUMNS
-)
+_EMPTY_IN_COMPARISONS = ("bucket", "bucket_low", "bucket_high", "label", "figure", "baseline", "difference")
+
+
+def _columns(columns: Sequence[Column], empty: Sequence[str]) -> str:
+    return "\n".join(
+        f"    {column.name} {_RESULT_TYPES[column.type]}{'' if column.name in empty else ' NOT NULL'}"
+        f"{',' if column is not columns[-1] else ''} -- {column.meaning}"
+        for column in columns
+    )
+
 
 _ABOUT = "plan, version, metric, kind, unit, every, start_time, end_time, segment, rounds, rounds_missing, versions"
 _LEVELS = " UNION ALL ".join(
@@ -24,55 +36,16 @@ _LEVELS = " UNION ALL ".join(
     f" FROM results WHERE bucket = 0 AND {name}_lower IS NOT NULL"
     for level, name in QUANTILES.items()
 )
-_SUBTRACTED = ", ".join(f"one.{name.strip()}" for name in _ABOUT.split(",")) + (
-    ", one.bucket, one.bucket_low, one.bucket_high, one.label, one.value, other.value AS baseline_value,"
-    " one.value - other.value AS difference, one.uncut_lower - other.uncut_upper AS lower,"
-    " one.uncut_upper - other.uncut_lower AS upper, one.confidence + other.confidence - 1 AS confidence,"
-    " (one.uncut_lower > other.uncut_upper OR one.uncut_upper < other.uncut_lower) AS clear"
-)
-_ALIKE = (
-    "other.plan = one.plan AND other.metric = one.metric AND other.every = one.every AND other.kind = one.kind"
-    " AND other.unit = one.unit AND COALESCE(other.bucket, -1) = COALESCE(one.bucket, -1)"
-    " AND COALESCE(other.label, '') = COALESCE(one.label, '')"
-    " AND COALESCE(other.bucket_high, 0) = COALESCE(one.bucket_high, 0) AND other.span_upper = one.span_upper"
-)
-# Periods before, by the kind of period; a year is 52 weeks, so that the same days of the week are compared.
-_AGAINST = " UNION ALL ".join(
-    f"SELECT '{every}' AS every, '{against}' AS against, {periods} AS periods"
-    for every, against, periods in (
-        ("window", "before", 1),
-        ("day", "before", 1),
-        ("day", "week", 7),
-        ("day", "4-weeks", 28),
-        ("day", "year", 364),
-        ("week", "before", 1),
-        ("week", "4-weeks", 4),
-        ("week", "year", 52),
-        ("month", "before", 1),
-    )
+_PERIODS, _TAGS = (
+    ", ".join(column.name for column in COMPARISON if column.name not in left_out)
+    for left_out in (("baseline_segment",), ("against", "baseline_start_time", "baseline_end_time"))
 )
 VIEWS = {
     "quantiles": _LEVELS,
-    "changes": f"SELECT {_SUBTRACTED}, known.against, other.start_time AS baseline_start_time FROM results AS one"  # noqa: S608
-    f" JOIN ({_AGAINST}) AS known ON known.every = one.every"
-    f" JOIN results AS other ON {_ALIKE} AND other.segment = one.segment"
-    " AND (known.periods = 1 AND other.last_round = one.round - 1 OR known.periods > 1"
-    " AND other.round = one.round - known.periods * (one.last_round - one.round + 1)"
-    " AND other.last_round - other.round = one.last_round - one.round)"
-    " WHERE one.rounds_missing = 0 AND other.rounds_missing = 0",
-    "differences": f"SELECT {_SUBTRACTED}, other.segment AS baseline_segment FROM results AS one"  # noqa: S608
-    f" JOIN results AS other ON {_ALIKE} AND other.start_time = one.start_time AND other.versions = one.versions"
-    " AND other.segment <> one.segment"
-    " AND (SELECT min(key) FROM EACH_TAG(other.segment) AS tags)"
-    " = (SELECT min(key) FROM EACH_TAG(one.segment) AS tags)"
-    " WHERE one.rounds_missing = 0 AND other.rounds_missing = 0",
+    "changes": f"SELECT {_PERIODS} FROM comparisons WHERE against <> 'tag'",  # noqa: S608
+    "differences": f"SELECT {_TAGS} FROM comparisons WHERE against = 'tag'",  # noqa: S608
 }
-"""
-Views that compute from the table of results, for `changes` and `differences` where no round is missing.
-
-Their interval is crosswise: the lower end of one side less the upper end of the other, at a confidence of 90 % whatever
-the dependence. `GET /v1/differences` has narrower ones from the counts, and compares periods that lack rounds.
-"""
+"""The queries of views of the tables of results and comparisons."""
 
 _SCHEMA = """
 CREATE TABLE plans (               -- every plan ever served
@@ -139,7 +112,12 @@ RESULTS
 );
 CREATE UNIQUE INDEX results_key ON results
     (plan, metric, every, start_time, version, segment, versions, COALESCE(bucket, -1));
-CREATE TABLE periods (             -- periods whose rows are all in results
+CREATE TABLE comparisons (         -- final figures less others, a row per number, written with those of a period
+COMPARISONS
+);
+CREATE UNIQUE INDEX comparisons_key ON comparisons
+    (plan, metric, every, start_time, version, segment, versions, against, baseline_segment, COALESCE(bucket, -1));
+CREATE TABLE periods (             -- periods whose rows are all in results and comparisons
     plan       TEXT NOT NULL,      -- plan.name
     version    INTEGER NOT NULL,   -- plan.version, the newest with reports in it
     every      TEXT NOT NULL,      -- round, window, day, week or month
@@ -157,11 +135,13 @@ CREATE VIEW latest AS              -- the newest figures of each plan, metric an
     USING (plan, metric, every, start_time);
 CREATE VIEW quantiles AS           -- quantiles of histograms, a row per level, with their interval
     VIEW_OF_QUANTILES;
-CREATE VIEW changes AS             -- figures less those of an earlier period, where both are complete
+CREATE VIEW changes AS             -- figures less those of an earlier period, over the rounds of both
     VIEW_OF_CHANGES;
-CREATE VIEW differences AS         -- figures of a tag less those of another one in the same period, both complete
+CREATE VIEW differences AS         -- figures of a tag less those of another one, over the rounds of both
     VIEW_OF_DIFFERENCES;
-""".replace("RESULTS", _RESULTS)
+""".replace("RESULTS", _columns(COLUMNS, _EMPTY)).replace(
+    "COMPARISONS", _columns(COMPARISON, _EMPTY_IN_COMPARISONS)
+)
 for _name, _query in VIEWS.items():
     _SCHEMA = _SCHEMA.replace(f"VIEW_OF_{_name.upper()}", _query)
 _RECORDS = """
@@ -176,10 +156,9 @@ CREATE TABLE schema_version (      -- one row: the version of these tables
 );
 """
 # SQLite stores both as text, a time in ISO 8601; other programs go by the names of the types.
-_SQLITE = {"EACH_TAG": "json_each", "TEXTS": "JSON", "INTEGERS": "JSON", "TIME": "TIMESTAMP"}
+_SQLITE = {"TEXTS": "JSON", "INTEGERS": "JSON", "TIME": "TIMESTAMP"}
 _POSTGRES = {
     "INTEGER PRIMARY KEY": "BIGSERIAL PRIMARY KEY",
-    "EACH_TAG": "jsonb_each",
     "INTEGERS": "BIGINT[]",
     "INTEGER": "BIGINT",
     "TEXTS": "TEXT[]",

@@ -6,14 +6,23 @@ import json
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from itertools import chain
 from typing import Any, ClassVar
 
 from reticent.plan import Plan
-from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, seconds_of, segment_text, time_text
+from reticent_collector.columns import (
+    COLUMNS,
+    COMPARISON,
+    FIGURE,
+    NUMBER,
+    Column,
+    seconds_of,
+    segment_text,
+    time_text,
+)
 from reticent_collector.stores.backend import (
     AdminAction,
     DeletedMetric,
@@ -29,12 +38,13 @@ from reticent_collector.stores.transactions import SqlRow, Transaction
 
 _RESULTS_AT_ONCE = 200  # rows of results in one transaction, and the rest of a histogram
 _TURN_SECONDS = 0.002  # between two such transactions, so that a waiting append gets its turn
+_TABLES: Mapping[str, Sequence[Column]] = {"results": COLUMNS, "comparisons": COMPARISON}
 
 
 class SqlTables(ABC):
     """The transactions of a database, and the tables that do not depend on the state of a round."""
 
-    views: ClassVar[Mapping[str, str]]  #: the queries of views that compute from the table of results
+    views: ClassVar[Mapping[str, str]]  #: the queries of views of the tables of results
     hold_deletions: ClassVar[str] = ""  #: makes `delete_metrics` wait for a transaction; empty: it does
 
     def __init__(self, url: str) -> None:
@@ -165,7 +175,8 @@ class SqlTables(ABC):
                     *(metric, plan, version),
                 )
             for plan, metric in {(plan, metric) for plan, _, metric in metrics}:
-                transaction.execute("DELETE FROM results WHERE plan = ? AND metric = ?", plan, metric)
+                for table in _TABLES:
+                    transaction.execute(f"DELETE FROM {table} WHERE plan = ? AND metric = ?", plan, metric)  # noqa: S608
 
     def deleted(self) -> set[DeletedMetric]:
         """The metrics that were deleted."""
@@ -185,15 +196,30 @@ class SqlTables(ABC):
         rows = self.read("SELECT version, every, start_time, end_time FROM periods WHERE plan = ?", plan)
         return {PeriodKey(plan, *row[:2], *map(seconds_of, row[2:])) for row in rows}
 
-    def put_results(self, period: PeriodKey, rows: Iterable[Mapping[str, object]]) -> None:
+    def put_results(
+        self,
+        period: PeriodKey,
+        rows: Iterable[Mapping[str, object]],
+        comparisons: Iterable[Mapping[str, object]] = (),
+    ) -> None:
         """
-        Put the rows of a finished period into the table, some at a time, then mark the period as written.
+        Put the rows of a finished period into the tables, some at a time, then mark the period as written.
 
         SQLite has one writer at a time, so others write in between. Existing rows stay as they are: a process
         that died in the middle, or writes at the same time, writes the same rows.
         """
-        names = [column.name for column in COLUMNS]
-        times = {column.name for column in COLUMNS if column.type == "timestamp"}
+        self._put("results", rows)
+        self._put("comparisons", comparisons)
+        with self.sealing() as transaction:
+            transaction.execute(
+                "INSERT INTO periods (plan, version, every, start_time, end_time) VALUES (?, ?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
+                *(*period[:3], self.as_time(period.start), self.as_time(period.end)),
+            )
+
+    def _put(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
+        names = [column.name for column in _TABLES[table]]
+        times = _times(table)
         places = f"({','.join('?' * len(names))})"
         for some in _figures_at_once(rows):
             made = [  # before the transaction begins, in which others wait
@@ -212,32 +238,38 @@ class SqlTables(ABC):
                 if kept:
                     values = ",".join([places] * len(kept))
                     transaction.execute(
-                        f"INSERT INTO results ({','.join(names)}) VALUES {values} ON CONFLICT DO NOTHING",  # noqa: S608
+                        f"INSERT INTO {table} ({','.join(names)}) VALUES {values} ON CONFLICT DO NOTHING",  # noqa: S608
                         *chain.from_iterable(kept),
                     )
             time.sleep(_TURN_SECONDS)
-        with self.sealing() as transaction:
-            transaction.execute(
-                "INSERT INTO periods (plan, version, every, start_time, end_time) VALUES (?, ?, ?, ?, ?)"
-                " ON CONFLICT DO NOTHING",
-                *(*period[:3], self.as_time(period.start), self.as_time(period.end)),
-            )
 
     def results(self, period: PeriodKey) -> list[dict[str, object]]:
         """The rows of a period in the table; times in ISO 8601, a segment as JSON text."""
-        names = [column.name for column in COLUMNS]
-        columns = ",".join("CAST(segment AS TEXT)" if name == "segment" else name for name in names)
-        results: list[dict[str, object]] = []
+        return self._rows("results", period)
+
+    def comparisons(self, period: PeriodKey) -> list[dict[str, object]]:
+        """The comparisons of a period; times in ISO 8601, segments as JSON text."""
+        return self._rows("comparisons", period)
+
+    def _rows(self, table: str, period: PeriodKey) -> list[dict[str, object]]:
+        types = {column.name: column.type for column in _TABLES[table]}
+        columns = ",".join(f"CAST({name} AS TEXT)" if of == "json" else name for name, of in types.items())
+        texts: dict[str, Callable[[Any], object]] = {
+            "timestamp": lambda cell: time_text(seconds_of(cell)),
+            "json": lambda cell: segment_text(json.loads(cell)),
+            "bool": bool,
+        }
+        rows: list[dict[str, object]] = []
         for metric in self._metrics_of(period.plan):
-            rows = self.read(
-                f"SELECT {columns} FROM results WHERE plan = ? AND metric = ? AND every = ?"  # noqa: S608
+            read = self.read(
+                f"SELECT {columns} FROM {table} WHERE plan = ? AND metric = ? AND every = ?"  # noqa: S608
                 " AND start_time = ? AND version = ? ORDER BY segment, versions, bucket",
                 *(period.plan, metric, period.every, self.as_time(period.start), period.version),
             )
-            for row in (dict(zip(names, cells, strict=True)) for cells in rows):
-                row |= {name: time_text(seconds_of(row[name])) for name in ("start_time", "end_time")}
-                results.append(row | {"segment": segment_text(json.loads(row["segment"]))})
-        return results
+            for cells in read:
+                row = zip(types.items(), cells, strict=True)
+                rows.append({name: texts[of](cell) if of in texts else cell for (name, of), cell in row})
+        return rows
 
     def drop_results(self, period: PeriodKey) -> None:
         """Remove the rows of a period; first the mark that it is written."""
@@ -246,8 +278,9 @@ class SqlTables(ABC):
         with self.sealing() as transaction:
             transaction.execute(f"DELETE FROM periods WHERE {where}", *about)  # noqa: S608
         for metric in self._metrics_of(period.plan):
-            with self.sealing() as transaction:
-                transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric)  # noqa: S608
+            for table in _TABLES:
+                with self.sealing() as transaction:
+                    transaction.execute(f"DELETE FROM {table} WHERE {where} AND metric = ?", *about, metric)  # noqa: S608
 
     def _metrics_of(self, plan: str) -> list[str]:
         """The metrics of all versions of a plan: a period may have reports of several."""
@@ -259,8 +292,12 @@ class SqlTables(ABC):
         versions = (read_plan(self.url, text) for (text,) in texts)
         return [*{metric.name: None for version in versions for metric in version.metrics}]
 
-    def drop_results_of(self, transaction: Transaction, key: RoundKey) -> None:
-        """Remove the rows of every period that a round is in, whatever its version; the period is written again."""
+    def drop_results_of(self, transaction: Transaction, key: RoundKey, *, is_new: bool = True) -> None:
+        """
+        Remove the rows of every period that a round is in, whatever its version, and comparisons with it.
+
+        These periods are written again, and those that are compared with them: if the round `is_new`, all later ones.
+        """
         metrics = self._metrics_in(transaction, key.plan)
         plan, day = self.layout(key).plan, 86_400
         start, window = plan.round(key.round).start, plan.answers.window * plan.round_seconds
@@ -276,7 +313,25 @@ class SqlTables(ABC):
             about = (key.plan, every, *map(self.as_time, (start - seconds, start, start)))
             transaction.execute(f"DELETE FROM periods WHERE {where}", *about)  # noqa: S608
             for metric in metrics:  # each is a short part of the index
-                transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric)  # noqa: S608
+                for table in _TABLES:
+                    transaction.execute(f"DELETE FROM {table} WHERE {where} AND metric = ?", *about, metric)  # noqa: S608
+                compared = (
+                    "FROM comparisons WHERE plan = ? AND metric = ? AND every = ? AND start_time > ?"
+                    " AND baseline_start_time <= ? AND baseline_end_time > ?"
+                )
+                with_it = (key.plan, metric, every, *[self.as_time(start)] * 3)
+                later = f"SELECT start_time {compared}"
+                if not is_new:
+                    transaction.execute(
+                        f"DELETE FROM periods WHERE plan = ? AND every = ? AND start_time IN ({later})",  # noqa: S608
+                        *(key.plan, every, *with_it),
+                    )
+                transaction.execute(f"DELETE {compared}", *with_it)
+        if is_new:
+            transaction.execute(
+                "DELETE FROM periods WHERE plan = ? AND start_time > ? AND (every <> 'round' OR ?)",
+                *(key.plan, self.as_time(start), plan.round_seconds > day),
+            )
 
     def written_rows(
         self, periods: Sequence[PeriodKey], metrics: Sequence[str], segments: Sequence[str]
@@ -309,6 +364,11 @@ class SqlTables(ABC):
                         row = dict(zip(names, cells, strict=True))
                         rows.append(row | {"segment": segment_of(row["segment"])})
         return rows_of
+
+
+def _times(table: str) -> set[str]:
+    """The columns of a table that are times."""
+    return {column.name for column in _TABLES[table] if column.type == "timestamp"}
 
 
 def _places(items: Collection[object]) -> str:

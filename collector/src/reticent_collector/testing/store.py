@@ -192,6 +192,7 @@ def results_are_kept(bench: Bench) -> None:
     hour, day = (PeriodKey(bench.name, 1, every, start, end) for every, start, end in PERIODS)
     rows = {period: [bench.row(period, place, place / 7) for place in range(5)] for period in (hour, day)}
     rows[day].append(bench.row(day, None, 0.5))
+    compared = [bench.comparison(day, *one) for one in ((0, 0.1), (1, 0.2), (None, 0.3))]
 
     def interrupted() -> Iterator[Mapping[str, object]]:
         yield from rows[hour][:2]
@@ -202,12 +203,15 @@ def results_are_kept(bench: Bench) -> None:
         table.put_results(hour, interrupted())
     same(table.written(bench.name), set(), "written() has no period of which some rows were not put")
     for period in (hour, day, hour):
-        table.put_results(period, rows[period])
+        table.put_results(period, rows[period], compared if period == day else [])
     table.put_results(day, [{**row, "value": 99.0} for row in rows[day]])
     same(table.written(bench.name), {hour, day}, "written() has the periods that were put")
     for period in (hour, day):
         kept = sorted(table.results(period), key=lambda row: str(row["bucket"]))
         same(kept, rows[period], "results() has each row once, as it was first put")
+    kept = sorted(table.comparisons(day), key=lambda row: str(row["bucket"]))
+    same(kept, compared, "comparisons() has each row once, as it was put")
+    same(table.comparisons(hour), [], "comparisons() has those of one period")
     figures = ("metric", "segment", *FIGURE, *NUMBER)
     expected = {
         period: [{name: row[name] for name in figures} for row in rows[period] if row["metric"] == "files"]
@@ -226,6 +230,7 @@ def results_are_kept(bench: Bench) -> None:
         return
     bench.store.prune(key)
     same(table.results(day), [], "prune() removes the rows of every period that the round is in")
+    same(table.comparisons(day), [], "prune() removes the comparisons of every period that the round is in")
     same(table.written(bench.name), set(), "prune() removes every period that the round is in")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
-from reticent_collector.columns import COLUMNS, time_text
+from reticent_collector.columns import COLUMNS, COMPARISON, time_text
 from reticent_collector.counts import count_reports
 from reticent_collector.stores import Appended, CountsByTags, Layout, PeriodKey, RoundKey, Store
 
@@ -111,6 +111,21 @@ class Bench:
             "value": value,
         }
         return {column.name: known.get(column.name, filler.get(column.type)) for column in COLUMNS}
+
+    def comparison(self, period: PeriodKey, bucket: int | None, difference: float) -> dict[str, object]:
+        """A row of comparisons with the hour before."""
+        row = self.row(period, bucket, 0.0)
+        known = row | {
+            "against": "before",
+            "baseline_segment": row["segment"],
+            "baseline_start_time": time_text(period.start - 3600),
+            "baseline_end_time": time_text(period.start),
+            "difference": difference,
+            "figure": 0.5,
+            "baseline": None,
+            "clear": True,
+        }
+        return {column.name: known[column.name] for column in COMPARISON}
 
     def states(self, store: Store | None = None) -> dict[RoundKey, tuple[str, int]]:
         """State and reports of each round of the plan."""

@@ -88,7 +88,8 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[A
         if metric.name not in grouped:
             parts.append([Decimal(0), window.logarithm])
         few = tuple(map(_small, (metric, plan.metrics[place - 1]) if plan.asked_bytes else (metric,)))
-        copy = replace(plan, version=1, metrics=few, groups=(), segments=(), expires=None)
+        alone = Answers(plan.answers.window)
+        copy = replace(plan, version=1, metrics=few, groups=(), segments=(), expires=None, answers=alone)
         worst, count, independent = _two_windows(copy)
         claim = compose([card.metrics[metric.name].round] * 2)
         over = f"all pairs of {count} histories, by the answering code"

@@ -14,13 +14,14 @@ import pyarrow.parquet as pq
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent_collector.columns import COLUMNS, FIGURE, NUMBER, seconds_of, time_text
+from reticent_collector.columns import COLUMNS, COMPARISON, FIGURE, NUMBER, seconds_of, time_text
 from reticent_collector.stores.backend import AdminAction, Key, Note, PeriodKey, not_registered, read_plan
 from reticent_collector.stores.records import Layout, RoundKey
 from reticent_lake.store.files import Files
 from reticent_lake.store.layout import KEYS, PLANS, Columns, plan_path
 
 RESULTS = "results"
+COMPARISONS = "comparisons"
 ADMIN_LOG = "admin_log"
 NOTES = "notes"
 IN_PATHS = ("plan", "metric")  # columns that readers find in the paths
@@ -30,10 +31,13 @@ _TYPES = {
     "int64": pa.int64(),
     "float64": pa.float64(),
     "timestamp": pa.timestamp("ms", "UTC"),
+    "bool": pa.bool_(),
 }
 SCHEMA = pa.schema([(column.name, _TYPES[column.type]) for column in COLUMNS if column.name not in IN_PATHS])
+COMPARED = pa.schema([(column.name, _TYPES[column.type]) for column in COMPARISON if column.name != "plan"])
 _TIMES = [column.name for column in COLUMNS if column.type == "timestamp"]
-_FILE = re.compile(r"([a-z]+)-v([1-9][0-9]*)-(-?[0-9]+)-([0-9]+)\.parquet")
+_FILE = re.compile(r"([a-z]+)-v([1-9][0-9]*)-(-?[0-9]+)-([0-9]+)((?:_-?[0-9]+-[0-9]+)*)\.parquet")
+_SPAN = re.compile(r"_(-?[0-9]+)-([0-9]+)")
 
 
 class LakeTables:
@@ -44,6 +48,9 @@ class LakeTables:
     has a file for each metric of its plan, also when all its figures are withheld, and for each metric that only
     older versions have. The file of the last metric of its plan is made last and removed first: while it exists,
     all of them do.
+
+    Comparisons of a period are in one file, `comparisons/plan=NAME/EVERY-vVERSION-START-END_START-END….parquet`, made
+    before. Its name has the times of the periods that are subtracted, so that it can be removed with any of them.
     """
 
     def __init__(self, files: Files, readonly: bool) -> None:
@@ -199,19 +206,45 @@ class LakeTables:
                     periods.add(period)
         return periods
 
-    def put_results(self, period: PeriodKey, rows: Iterable[Mapping[str, object]]) -> None:
+    def put_results(
+        self,
+        period: PeriodKey,
+        rows: Iterable[Mapping[str, object]],
+        comparisons: Iterable[Mapping[str, object]] = (),
+    ) -> None:
         """Make the missing files of a period."""
         self._check_writable()
-        by_metric: dict[str, list[dict[str, object]]] = {}
+        compared = [*map(dict, comparisons)]
+        if compared and not self._comparisons_of(period):
+            starts = [(str(row["baseline_start_time"]), str(row["baseline_end_time"])) for row in compared]
+            others = sorted({(seconds_of(start), seconds_of(end)) for start, end in starts})
+            name = "".join(f"_{start}-{end}" for start, end in others if start != period.start)
+            path = f"{COMPARISONS}/plan={period.plan}/{_name(period)}{name}.parquet"
+            self.files.put_new(path, _parquet(compared, COMPARED))
+        by_metric: dict[str, list[Mapping[str, object]]] = {}
         for row in rows:
-            times = {name: datetime.fromisoformat(str(row[name])) for name in _TIMES}
-            by_metric.setdefault(str(row["metric"]), []).append({**row, **times})
+            by_metric.setdefault(str(row["metric"]), []).append(row)
         own = self._plan_of(period).by_name
         for metric in [*(by_metric.keys() - own.keys()), *own]:
-            table = pa.Table.from_pylist(by_metric.get(metric, []), schema=SCHEMA)
-            sink = pa.BufferOutputStream()
-            pq.write_table(table, sink, compression="snappy", write_page_checksum=True)
-            self.files.put_new(_path(period, metric), bytes(sink.getvalue()))
+            self.files.put_new(_path(period, metric), _parquet(by_metric.get(metric, []), SCHEMA))
+
+    def _comparisons_of(self, period: PeriodKey) -> list[str]:
+        """The files of the comparisons of a period: one, or two where others were subtracted meanwhile."""
+        folder = f"{COMPARISONS}/plan={period.plan}"
+        return [
+            f"{folder}/{name}"
+            for name in sorted(self.files.names(folder))
+            if _period(period.plan, name) == period
+        ]
+
+    def comparisons(self, period: PeriodKey) -> list[dict[str, object]]:
+        """The comparisons of a period; a file that cannot be read has none."""
+        rows: list[dict[str, object]] = []
+        for data in self.files.read_all(self._comparisons_of(period)):
+            for row in _rows(data, COMPARED) or ():
+                known = {"plan": period.plan, **row}
+                rows.append({column.name: _plain(known[column.name], column.type) for column in COMPARISON})
+        return rows
 
     def results(self, period: PeriodKey) -> list[dict[str, object]]:
         """The rows of a period; a file that cannot be read has none."""
@@ -252,12 +285,25 @@ class LakeTables:
         others = (metric for metric in self._metrics_of(period.plan) if metric not in own)
         for metric in [*reversed(list(own)), *others]:
             self._remove(_folder(period.plan, metric), [_path(period, metric)])
+        self._remove(f"{COMPARISONS}/plan={period.plan}", self._comparisons_of(period))
 
-    def drop_results_with(self, key: RoundKey) -> None:
-        """Remove the files of all periods that a round is in, including leftovers of a process that died."""
+    def drop_results_with(self, key: RoundKey, *, is_new: bool = True) -> None:
+        """
+        Remove the files of all periods that a round is in, including leftovers of a process that died.
+
+        So are those of periods that are compared with them, which are written again: if the round `is_new`, all
+        later ones.
+        """
         self._check_writable()
         plan = self.layout(key).plan
         start = plan.round(key.round).start
+        folder_of_plan = f"{COMPARISONS}/plan={plan.name}"
+        names = [name for name in self.files.names(folder_of_plan) if _holds(plan.name, name, start)]
+        later = {period for name in names if (period := _period(plan.name, name))}
+        later |= self.written(plan.name) if is_new else set()
+        for period in later:
+            if period.start > start and (period.every != "round" or plan.round_seconds > 86_400):
+                self.drop_results(period)
         for metric in reversed(self._metrics_of(plan.name)):
             folder = _folder(plan.name, metric)
             periods = (_period(plan.name, name) for name in self.files.names(folder))
@@ -265,6 +311,7 @@ class LakeTables:
                 _path(period, metric) for period in periods if period and period.start <= start < period.end
             ]
             self._remove(folder, gone)
+        self._remove(folder_of_plan, [f"{folder_of_plan}/{name}" for name in names])
 
     def _remove(self, folder: str, paths: list[str]) -> None:
         if paths:
@@ -303,17 +350,33 @@ class LakeTables:
             raise StoreError(f"{self.url}: is opened read-only")
 
 
-def _rows(data: object) -> list[dict[str, Any]] | None:
+def _parquet(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> bytes:
+    """The file of some rows, with texts of times as times."""
+    times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
+    made = [{**row, **{name: datetime.fromisoformat(str(row[name])) for name in times}} for row in rows]
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        pa.Table.from_pylist(made, schema=schema), sink, compression="snappy", write_page_checksum=True
+    )
+    return bytes(sink.getvalue())
+
+
+def _plain(cell: Any, type_of: str) -> Any:
+    """A cell as rows have it: times as text."""
+    return time_text(seconds_of(cell)) if type_of == "timestamp" else cell
+
+
+def _rows(data: object, schema: pa.Schema = SCHEMA) -> list[dict[str, Any]] | None:
     """The rows of a file of results; None where it is gone or cannot be read."""
     if not isinstance(data, bytes):
         return None
     try:
         with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
             table = file.read()
-            for field in SCHEMA:  # a file of an older version has fewer columns
+            for field in schema:  # a file of an older version has fewer columns
                 if field.name not in table.column_names:
                     table = table.append_column(field, pa.nulls(len(table), field.type))
-            rows: list[dict[str, Any]] = table.select(SCHEMA.names).cast(SCHEMA).to_pylist()
+            rows: list[dict[str, Any]] = table.select(schema.names).cast(schema).to_pylist()
             return rows
     except (pa.ArrowException, ValueError, OSError):
         return None
@@ -329,6 +392,18 @@ def _period(plan: str, name: str) -> PeriodKey | None:
     return PeriodKey(plan, int(match[2]), match[1], int(match[3]), int(match[4])) if match else None
 
 
+def _holds(plan: str, name: str, start: int) -> bool:
+    """Whether a round that begins then is in a period of the file's name, compared or subtracted."""
+    period, match = _period(plan, name), _FILE.fullmatch(name)
+    if period is None or match is None:
+        return False
+    spans = [(period.start, period.end), *((int(low), int(high)) for low, high in _SPAN.findall(match[5]))]
+    return any(low <= start < high for low, high in spans)
+
+
+def _name(period: PeriodKey) -> str:
+    return f"{period.every}-v{period.version}-{period.start}-{period.end}"
+
+
 def _path(period: PeriodKey, metric: str) -> str:
-    name = f"{period.every}-v{period.version}-{period.start}-{period.end}.parquet"
-    return f"{_folder(period.plan, metric)}/{name}"
+    return f"{_folder(period.plan, metric)}/{_name(period)}.parquet"

@@ -52,6 +52,11 @@ class Mark:
         return (self.start + self.end) / 2
 
     @property
+    def middle_value(self) -> float:
+        """The middle of its interval."""
+        return (self.lower + self.upper) / 2
+
+    @property
     def boxed(self) -> bool:
         """Whether there is an interval without a value."""
         return isnan(self.value)
@@ -91,8 +96,9 @@ def series(lines: Sequence[Line], label: str, unit: str, flags: Sequence[Flag] =
     """
     A chart of some lines over time, in both sizes.
 
-    Long lines that are compared stand in strips below each other. Lines with far wider intervals than the others have
-    an axis of their own, so that a few devices do not flatten the lines of many.
+    Long lines that are compared stand in strips below each other, as do lines that would hide each other. Lines with
+    far wider intervals than the others have an axis of their own, so that a few devices do not flatten the lines of
+    many.
     """
     panels = _panels(lines, unit)
     marks = sorted((mark for drawn in lines for mark in drawn.marks), key=lambda mark: mark.start)
@@ -112,7 +118,7 @@ def series(lines: Sequence[Line], label: str, unit: str, flags: Sequence[Flag] =
             parts += _flag_rules(flags, frame, times)
             for place, drawn in enumerate(panel.lines):
                 beside = BESIDE * (place - (len(panel.lines) - 1) / 2)  # whiskers of one period
-                parts.append(_line(drawn, times, levels, len(lines) > 1, frame.name, beside))
+                parts.append(_line(drawn, times, levels, len(lines), frame.name, beside))
             parts += _hit_areas(_tips(panel.lines), frame, times)
         return whole.chart("series", label, parts)
 
@@ -128,12 +134,19 @@ def _panels(lines: Sequence[Line], unit: str) -> list[_Panel]:
 
     alike, apart = _by_precision(lines)
     own = "few reports, an axis of its own"
-    if len(lines) > 1 and any(drawn.long for drawn in lines):
+    if len(lines) > 1 and (any(drawn.long for drawn in lines) or _hide_each_other(alike)):
         common = _ends_of(alike)
         strips = [panel([drawn], drawn.name, common) for drawn in alike]
         return strips + [panel([drawn], f"{drawn.name} ({own})", _ends_of([drawn])) for drawn in apart]
     first = panel(alike, "", _ends_of(alike), full=True)
     return [first, *(panel([drawn], f"{drawn.name} ({own})", _ends_of([drawn])) for drawn in apart)]
+
+
+def _hide_each_other(lines: Sequence[Line]) -> bool:
+    """Whether the bands of three or more lines lie over each other, so that none could be seen."""
+    middles = [median(mark.middle_value for mark in drawn.marks) for drawn in lines]
+    width = median([mark.upper - mark.lower for drawn in lines for mark in drawn.marks])
+    return len(lines) > 2 and max(middles) - min(middles) < width / 2
 
 
 def _by_precision(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
@@ -211,7 +224,7 @@ def spark(marks: Sequence[Mark], label: str, frame: Frame = SPARK) -> Markup:
     """A small chart without axes."""
     times = frame.horizontal(marks[0].start, marks[-1].end)
     levels = frame.vertical(*_ends(marks))
-    parts = [_line(Line(marks), times, levels, False, "spark")]
+    parts = [_line(Line(marks), times, levels, 1, "spark")]
     whole = [mark for mark in marks if not mark.hollow]
     if whole and not whole[-1].boxed:
         parts.append(svg.marker(times(whole[-1].middle), levels(whole[-1].value), "dot", 0))
@@ -265,9 +278,10 @@ def runs(marks: Sequence[Mark]) -> list[list[Mark]]:
     return together
 
 
-def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str, beside: float = 0.0) -> str:
-    """A line in its band, run by run."""
+def _line(drawn: Line, times: Scale, levels: Scale, lines: int, size: str, beside: float = 0.0) -> str:
+    """A line in its band, run by run; `lines` are on the chart."""
     parts: list[str] = []
+    several = lines > 1
     every = 0 if size == "spark" else _marker_every(len(drawn.marks), several)
     for run in runs(drawn.marks):
         if run[0].boxed:
@@ -276,7 +290,7 @@ def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str, be
         elif run[0].hollow and not drawn.long:
             parts += [_lone([mark], times, levels, drawn.shade, beside, size) for mark in run]
         else:
-            columns = _columns(run, times, size, several) if drawn.long else [[mark] for mark in run]
+            columns = _columns(run, times, size, lines) if drawn.long else [[mark] for mark in run]
             if len(columns) == 1:
                 parts.append(_lone(columns[0], times, levels, drawn.shade, beside, size))
             else:
@@ -287,9 +301,9 @@ def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str, be
     return f'<g class="line shade-{drawn.shade}{dense}"{name}>{"".join(parts)}</g>'
 
 
-def _columns(run: Sequence[Mark], times: Scale, size: str, several: bool) -> list[list[Mark]]:
+def _columns(run: Sequence[Mark], times: Scale, size: str, lines: int) -> list[list[Mark]]:
     """The marks of a run by the column of pixels in which they stand; wider ones where strips share a page."""
-    width = COLUMNS[size] * (2 if several else 1)
+    width = COLUMNS[size] * (max(2.0, lines / 2) if lines > 1 else 1)
     return [list(column) for _, column in groupby(run, lambda mark: int(times(mark.middle) // width))]
 
 
@@ -400,7 +414,7 @@ def reports_per_round(rounds: Sequence[RoundBar], label: str) -> Markup:
     return svg.both(draw, replace(WIDE, height=240), replace(NARROW, height=220))
 
 
-_SMALL = Frame(480, 110, top=20, right=4, bottom=22, left=4, name="small")
+_SMALL = Frame(380, 110, top=20, right=4, bottom=22, left=4, name="small")
 
 
 def small_bars(

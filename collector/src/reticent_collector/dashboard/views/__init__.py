@@ -95,6 +95,12 @@ def edge_unit(metric: Metric) -> Unit:
     return unit if short else Unit.of(metric.unit, 0.0)
 
 
+def bucket_name(bucket: Estimate, unit: Unit) -> str:
+    """A label, or from where to where a bucket goes."""
+    left, right = (edge / unit.size for edge in bucket.edges or (0.0, 0.0))
+    return bucket.label or f"{labels.rounded(left, 6)} to {labels.rounded(right, 6)}"
+
+
 def headline(point: Point, unit: Unit | None = None) -> dict[str, Any]:
     """A point as text; `outside`: the unbiased value, where that is outside of its interval, which is cut."""
     estimate, metric = point.estimate, point.metric
@@ -248,9 +254,14 @@ def change_words(change: Difference, unit: Unit) -> str:
         return f"{size_of(change.estimate, unit)}: {'' if change.clear else 'no '}clear {noun}"
     if not change.clear:
         return change.brief
-    names = zip(change.estimate.names, change.numbers, strict=True)
+    edges = edge_unit(change.figure.metric)
     clear = sorted(
-        ((name, one) for name, one in names if is_clear(one)), key=lambda pair: -abs(pair[1].value)
+        (
+            (one.label or f"{bucket_name(one, edges)} {edges.name}".rstrip(), one)
+            for one in change.numbers
+            if is_clear(one)
+        ),
+        key=lambda pair: -abs(pair[1].value),
     )
     told = "; ".join(
         f"{name} {size_of(one, Unit(0.01, '%') if one.kind in SHARES else unit)}" for name, one in clear[:2]
@@ -282,7 +293,7 @@ def trend_shown(trends: Sequence[Trend], unit: Unit) -> list[str]:
         began = since.baseline.period
         name = f"{number.label} " if number.label else ""
         sentences.append(
-            f"{name}{trend.direction} since {labels.date(began.start)}: {size} since {labels.date(first.start)}"
+            f"{name}{trend.direction} since {labels.date(began.start)}: {size} against {labels.date(first.start)}"
         )
     return sentences
 

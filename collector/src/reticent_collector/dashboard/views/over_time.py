@@ -28,7 +28,7 @@ def over_time(
     lines = _lines(asked, points, by_tag, unit)
     compared = asked.params.by if by_tag else ""
     label = series_label(asked, compared)
-    flags = _flags(asked, points)
+    flags = _flags(asked, lines)
     chart = charts.series(lines, label, unit.name, flags)
     keys = [(line.name, line.shade) for line in lines if line.name]
     shown: dict[str, Any] = {
@@ -80,11 +80,12 @@ def _lines(
     ]
 
 
-def _flags(asked: PageRequest, points: Sequence[Point]) -> list[Flag]:
-    """What happened in what is shown: releases, and notes of readers."""
-    if not points:
+def _flags(asked: PageRequest, lines: Sequence[Line]) -> list[Flag]:
+    """What happened in what is drawn: releases, and notes of readers."""
+    marks = [mark for line in lines for mark in line.marks]
+    if not marks:
         return []
-    first, last = min(point.start for point in points), max(point.end for point in points)
+    first, last = min(mark.start for mark in marks), max(mark.end for mark in marks)
     notes = asked.reader.results.notes(asked.plan.name, first, last)
     return [Flag(note.at, note.text) for note in notes[-MOST_FLAGS:]]
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from reticent.plan import ABSENT
 from reticent_collector.dashboard import charts, labels
 from reticent_collector.dashboard.points import Point, with_more_devices
-from reticent_collector.dashboard.views import Picture, edge_unit, shade_of, size_of, unit_for
+from reticent_collector.dashboard.views import Picture, bucket_name, edge_unit, shade_of, size_of, unit_for
 from reticent_collector.dashboard.views.makeup import makeup
 from reticent_collector.dashboard.views.over_time import visible_tags
 from reticent_collector.dashboard.views.request import PageRequest, Parts
@@ -182,13 +182,15 @@ def _share_rows(
         return rows
     for place, (bucket, share) in enumerate(zip(histogram.buckets, norm_sub(histogram), strict=True)):
         value, _, half_width = plain.figure(bucket.value, bucket.half_width).partition(" ± ")
+        ends = plain.ends(bucket.lower, bucket.upper)
         changed = change.numbers[place] if change else None
         rows.append(
             {
                 "bucket": bucket_name(bucket, unit),
                 "raw": value,
                 "half_width": half_width,
-                "interval": " to ".join(plain.ends(bucket.lower, bucket.upper)),
+                "shown": f"at most {ends[1]}" if bucket.value < bucket.lower else value,
+                "interval": " to ".join(ends),
                 "norm_sub": labels.number(
                     share / amount.size, labels.places(bucket.half_width / amount.size)
                 ),
@@ -229,9 +231,3 @@ def bars(result: Result, view: str = "cut", amount: Unit | None = None) -> list[
         ends = bucket.lower / amount.size, bucket.upper / amount.size
         drawn.append(charts.Bar(shown / amount.size, *ends, tip, bucket.label))
     return drawn
-
-
-def bucket_name(bucket: Estimate, unit: Unit) -> str:
-    """A label, or from where to where a bucket goes."""
-    left, right = (edge / unit.size for edge in bucket.edges or (0.0, 0.0))
-    return bucket.label or f"{labels.rounded(left, 6)} to {labels.rounded(right, 6)}"

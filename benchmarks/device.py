@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hmac
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from threading import Thread
 
 from benchmarks import load
@@ -128,24 +131,35 @@ def eight_threads(guest: Device) -> float:
 
 
 BASELINE = "import sqlite3, json, tomllib, dataclasses"
+SILENT = """
+from reticent import Device
+Device({plan!r}, {state!r}).add("editor_seconds")
+"""
 COLD = """
 from reticent import Device, Policy
 lifted = Policy(do_not_track=False, silent_in_ci=False, silent_in_containers=False)
 Device({plan!r}, {state!r}, consent="granted", policy=lifted).add("editor_seconds")
 """
+RUNS = 15
+
+
+def environment_in(folder: str) -> dict[str, str]:
+    """Where modules are compiled once, as they are where they are installed."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": f"{folder}/compiled"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment
 
 
 def starts() -> dict[str, float]:
     """
-    CPU time, in microseconds, of fresh interpreters with compiled modules: the best of nine.
+    CPU time, in microseconds, of fresh interpreters with compiled modules: the best of fifteen, by turns.
 
     The first start makes the state file; a later one finds it, and what the plan costs in it.
     """
     plan = str(Path(__file__).parent.parent / "examples/plan.toml")
     with tempfile.TemporaryDirectory() as folder:
-        cold = COLD.format(plan=plan, state=f"{folder}/state")
-        environment = {**os.environ, "PYTHONPYCACHEPREFIX": f"{folder}/compiled"}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        names = {"plan": plan, "state": f"{folder}/state"}
+        cold, silent, environment = COLD.format(**names), SILENT.format(**names), environment_in(folder)
 
         def seconds(script: str, *, fresh: bool) -> float:
             for file in Path(folder).glob("state*") if fresh else ():
@@ -156,13 +170,105 @@ def starts() -> dict[str, float]:
             )
             return float(done.stdout)
 
-        for script in (BASELINE, cold):  # compiles
-            seconds(script, fresh=True)
-        return {
-            BASELINE: min(seconds(BASELINE, fresh=False) for _ in range(9)) * 1e6,
-            "import, first start, add": min(seconds(cold, fresh=True) for _ in range(9)) * 1e6,
-            "import, start, add": min(seconds(cold, fresh=False) for _ in range(9)) * 1e6,
+        scripts = {
+            BASELINE: (BASELINE, False),
+            "import, silent start, add": (silent, True),
+            "import, first start, add": (cold, True),
+            "import, start, add": (cold, False),
         }
+        for script, fresh in scripts.values():  # compiles
+            seconds(script, fresh=fresh)
+        times: dict[str, list[float]] = {name: [] for name in scripts}
+        for _ in range(RUNS):
+            for name, (script, fresh) in scripts.items():
+                times[name].append(seconds(script, fresh=fresh))
+        return {name: min(each) * 1e6 for name, each in times.items()}
+
+
+COMMAND_PLAN = """
+[plan]
+name = "sqlite-utils"
+version = 1
+round = "1d"
+
+[metrics.command]
+kind = "choice"
+labels = ["query", "insert", "tables", "schema"]
+epsilon = 0.5
+flip = 0.2
+
+[metrics.duration]
+kind = "mean"
+unit = "ms"
+max_value = 10000
+epsilon = 0.5
+flip = 0.2
+
+[metrics.failed]
+kind = "flag"
+epsilon = 0.5
+flip = 0.2
+"""
+COMMAND = """
+import sys
+sys.modules["pandas"] = sys.modules["numpy"] = None  # as where sqlite-utils is installed alone
+import sqlite_utils.cli
+{telemetry}
+sqlite_utils.cli.cli(["tables", {database!r}])
+"""
+TELEMETRY = """
+from reticent import Policy
+from reticent.programs import CommandLine
+lifted = Policy(do_not_track=False, silent_in_ci=False, silent_in_containers=False)
+CommandLine({plan!r}, {state!r}, endpoint="http://127.0.0.1:9", policy=lifted).add_to(sqlite_utils.cli.cli)
+"""
+TURNS = 60
+
+
+def commands() -> dict[str, list[float]]:
+    """
+    Milliseconds of a real command, `sqlite-utils tables`, by turns: alone, and with telemetry by what was chosen.
+
+    With a choice the first run, which makes the file and starts a process that sends, is not counted; a command
+    starts such a process once an hour.
+    """
+    from contextlib import closing
+
+    from reticent import Device
+
+    lifted = Policy(do_not_track=False, silent_in_ci=False, silent_in_containers=False)
+    with tempfile.TemporaryDirectory() as folder:
+        plan = Path(folder, "plan.toml")
+        plan.write_text(COMMAND_PLAN)
+        database = f"{folder}/dogs.db"
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute("CREATE TABLE dogs (name TEXT)")
+        environment = environment_in(folder)
+        scripts = {"alone": COMMAND.format(telemetry="", database=database)}
+        for choice in ("unset", "denied", "granted"):
+            state = f"{folder}/{choice}.db"
+            if choice != "unset":
+                with closing(Device(plan, state, policy=lifted)) as device:
+                    device.set_consent(choice)  # type: ignore[arg-type]
+            telemetry = TELEMETRY.format(plan=str(plan), state=state)
+            scripts[choice] = COMMAND.format(telemetry=telemetry, database=database)
+
+        def milliseconds(script: str) -> float:
+            start = time.perf_counter()
+            subprocess.run(  # noqa: S603
+                [sys.executable, "-c", script],
+                stdin=subprocess.DEVNULL, capture_output=True, check=True, env=environment,
+            )  # fmt: skip
+            return (time.perf_counter() - start) * 1e3
+
+        for script in scripts.values():
+            milliseconds(script)
+        time.sleep(3)  # until the process that sends is through
+        times: dict[str, list[float]] = {name: [] for name in scripts}
+        for _ in range(TURNS):
+            for name, script in scripts.items():
+                times[name].append(milliseconds(script))
+        return times
 
 
 def main() -> None:
@@ -182,6 +288,11 @@ def main() -> None:
     print(f"\n{'a fresh interpreter':46}{'ms of CPU':>10}{'ratio':>8}")
     for name, figure in figures.items():
         print(f"{name:46}{figure / 1000:10.1f}{figure / figures[BASELINE]:8.2f}")
+    times = commands()
+    print(f"\n{'sqlite-utils tables, median of ' + str(TURNS):46}{'ms':>10}{'more':>8}")
+    for name, each in times.items():
+        more = median(one - alone for one, alone in zip(each, times["alone"], strict=True))
+        print(f"{name:46}{median(each):10.1f}{more:8.1f}")
 
 
 if __name__ == "__main__":

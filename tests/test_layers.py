@@ -23,7 +23,7 @@ STREET = {
 
 LAYERS = {
     "reticent": [
-        {"frozen"},
+        {"frozen", "hashes"},
         {"errors", "times"},
         {"html", "mechanisms"},
         {"plan"},

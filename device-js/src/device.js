@@ -274,7 +274,7 @@ export class Device {
 
   /** Record and send nothing from now on; rounds that a pause overlaps are never answered. */
   pause() {
-    return this.#do((engine) => !engine.isEmpty && engine.pause("asked"));
+    return this.#do((engine) => engine.pause("asked"));
   }
 
   /** End a pause; the first round answered is the next one. */

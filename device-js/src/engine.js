@@ -47,7 +47,7 @@ const MOST_REPORTS_LISTED = 120;
 const MOST_SPELLS = 400;
 const OLDEST_PAUSE = 10_000; // rounds
 
-/** Plans by fingerprint; those in the data were checked before they came there. @type {Map<string, Plan>} */
+/** Plans by all that a device does by; those in the data were checked before they came there. @type {Map<string, Plan>} */
 const parsed = new Map();
 
 export class Engine {
@@ -59,7 +59,7 @@ export class Engine {
     this.onSince = onSince;
     this.now = setting.now;
     this.current = roundAt(this.now, setting.plan.roundSeconds);
-    parsed.set(setting.plan.fingerprint, setting.plan);
+    parsed.set(keyOf(setting.plan.table), setting.plan);
   }
 
   /** @param {number} now unix seconds */
@@ -591,10 +591,15 @@ export function afterDamage({ plan, now }, { epoch, ...limits }) {
 const firstOpen = ({ graceSeconds, roundSeconds }, now) => roundAt(now - graceSeconds, roundSeconds);
 
 /** The plan of a version; null when it is not kept any more. @param {HeldPlan} held */
-function planOf({ fingerprint, table }) {
-  if (table && !parsed.has(fingerprint)) parsed.set(fingerprint, new Plan(table));
-  return table ? parsed.get(fingerprint) ?? null : null;
+function planOf({ table }) {
+  if (!table) return null;
+  const key = keyOf(table);
+  if (!parsed.has(key)) parsed.set(key, new Plan(table));
+  return parsed.get(key) ?? null;
 }
+
+/** Two plans with one fingerprint may have another grace or expiry. @param {any} table */
+const keyOf = (table) => `${table.fingerprint} ${table.grace_seconds} ${table.expires}`;
 
 /** @param {Plan} plan @param {number} fromRound @returns {HeldPlan} */
 const heldPlan = (plan, fromRound) => ({

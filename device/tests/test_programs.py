@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -19,9 +20,10 @@ import click
 import pytest
 import typer
 from click.testing import CliRunner
+from tests.shared.plans import TOOL
 from typer.testing import CliRunner as TyperRunner
 
-from reticent.device import Device
+from reticent.device import Device, Policy
 from reticent.errors import UsageError
 from reticent.plan import Plan
 from reticent.programs import Action, AsgiTelemetry, CommandLine, WsgiTelemetry, exit_status, timer
@@ -42,24 +44,8 @@ epsilon = 0.5
 flip = 0.2
 unit = "{unit}"
 """
-COMMANDS = HEAD + MEAN.format(name="duration", top=100_000, unit="millisecond") + """
-[metrics.command]
-kind = "choice"
-labels = ["build", "test"]
-mechanism = "hadamard-bit"
-epsilon = 0.5
-flip = 0.2
-
-[metrics.failed]
-kind = "flag"
-epsilon = 0.5
-flip = 0.2
-
-[metrics.used_build]
-kind = "flag"
-epsilon = 0.5
-flip = 0.2
-"""  # fmt: skip
+USED_BUILD = '[metrics.used_build]\nkind = "flag"\nepsilon = 0.5\nflip = 0.2\n'
+COMMANDS = TOOL + MEAN.format(name="duration", top=100_000, unit="millisecond") + USED_BUILD
 
 
 @pytest.fixture
@@ -364,6 +350,32 @@ def test_without_consent_no_process_is_started(
     consent: str, plan: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert started(plan, monkeypatch, consent) == []
+
+
+IDLE = """
+import sys
+from reticent.programs import CommandLine
+line = CommandLine(sys.argv[1], sys.argv[2])
+with line.running("build"):
+    pass
+print(*sorted({"tomllib", "reticent.plan", "reticent.device.session"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("choice", ["", "unset", "denied", "local"])
+def test_a_command_that_nobody_agreed_to_loads_no_device(plan: Path, choice: str) -> None:
+    state = plan.parent / "state"
+    if choice:
+        with closing(Device(plan, state, policy=Policy.unlimited())) as device:
+            assert device.set_consent(choice)  # type: ignore[arg-type]
+    before = state.read_bytes() if choice else b""
+    done = subprocess.run(
+        [sys.executable, "-c", IDLE, str(plan), str(state)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert bool(done.stdout.strip()) == (choice == "local")
+    assert state.exists() == bool(choice)
+    assert choice == "local" or not choice or state.read_bytes() == before
 
 
 def test_in_a_sandbox_no_process_is_started(

@@ -32,6 +32,7 @@ HOUSES = {
 PARTS = {
     "reticent": {
         "frozen": "frozen values",
+        "hashes": "SHA-256, BLAKE2b",
         "errors": "the exception tree",
         "times": "when rounds begin",
         "mechanisms": "P(bit | value)",

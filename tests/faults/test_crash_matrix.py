@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.faults.crash.deaths import calls_of
 from tests.shared.processes import tracked_environment
 
 FOLDER = Path(__file__).parent
@@ -131,3 +132,73 @@ def test_the_whole_matrix(lead: Lead, scenario: str, mode: str) -> None:
         assert result["killed"] == result["calls"]
     else:
         assert max(result.get("killed", 0), result.get("cuts", 0)) >= result["calls"]
+
+
+COMMANDS = """
+import ctypes, os, sys
+from contextlib import closing
+from reticent import Device, Policy
+from reticent.programs import CommandLine, send
+
+folder, plan, log = sys.argv[1:]
+state, shim = f"{folder}/state", ctypes.CDLL(None)
+lifted = Policy(do_not_track=False, silent_in_ci=False, silent_in_containers=False)
+line = CommandLine(plan, state, endpoint="http://127.0.0.1:9", consent="granted", policy=lifted)
+open(f"{state}-sent", "w").close()  # a process that sends was started just now
+
+def command(name):
+    with line.running(name):
+        pass
+
+def calls(name, work):
+    record = os.open(f"{log}/{name}", os.O_CREAT | os.O_WRONLY, 0o600)
+    shim.crash_arm(folder.encode(), ctypes.c_long(-1), 0, record, -1)
+    work()
+    shim.crash_arm(b"", ctypes.c_long(-1), 0, -1, -1)
+
+calls("first", lambda: command("build"))
+send(plan, state, "http://127.0.0.1:9", None, {}, vars(lifted), "granted")  # what that process does
+calls("next", lambda: [command(name) for name in ("test", "build", "test")])
+with closing(Device(plan, state, consent="granted", policy=lifted)) as device:
+    print(device._recorded(device.current_round))
+    device.add("builds")
+    calls("closed", device.close)
+"""
+COMMANDS_PLAN = """
+[plan]
+name = "tool"
+version = 1
+round = "7d"
+
+[metrics.command]
+kind = "choice"
+labels = ["build", "test"]
+epsilon = 0.5
+flip = 0.2
+
+[metrics.builds]
+kind = "mean"
+max_value = 10
+epsilon = 0.5
+flip = 0.2
+"""
+
+
+def test_a_command_does_not_wait_for_the_disk(shim: Path, tmp_path: Path) -> None:
+    """Only the first one syncs, which makes the file; the process that sends leaves it so that the next need not."""
+    folder, logs = tmp_path / "folder", tmp_path / "logs"
+    folder.mkdir()
+    logs.mkdir()
+    plan = tmp_path / "plan.toml"
+    plan.write_text(COMMANDS_PLAN)
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS, str(folder), str(plan), str(logs)],
+        env={**tracked_environment(), "LD_PRELOAD": str(shim)},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "{'command': 1}\n"  # the second label
+    kinds = {log.name: {call.kind for call in calls_of(log.read_bytes())} for log in logs.iterdir()}
+    assert "f" in kinds["first"]
+    assert "w" in kinds["next"]
+    assert "f" not in kinds["next"]
+    assert "f" in kinds["closed"]  # the log is copied

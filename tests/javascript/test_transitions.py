@@ -1,4 +1,4 @@
-"""The JavaScript device lives the lives of spec/transitions.json."""
+"""The JavaScript device lives the lives of spec/transitions.json, and others by chance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from spec import interpreter
+from spec import interpreter, random_lives
 from tests.javascript.conftest import HERE
 
 from reticent.plan import Plan
@@ -54,3 +54,14 @@ def test_a_plan_expires_at_midnight_utc_wherever_a_device_is(node: str, zone: st
     lives = [life for life in DOCUMENT["lives"] if life["name"].startswith("expir")]
     assert len(lives) > 1
     assert differing(node, {**DOCUMENT, "lives": lives}, zone) == {}
+
+
+def test_random_lives(node: str) -> None:
+    assert differing(node, random_lives.document(0, 100)) == {}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("thousand", range(10))
+def test_ten_thousand_random_lives(node: str, thousand: int) -> None:
+    """With the same test of the Python device: both are in the same states, and those are what the rules say."""
+    assert differing(node, random_lives.document(1000 * thousand, 1000)) == {}

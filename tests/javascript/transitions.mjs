@@ -83,8 +83,9 @@ class Runner {
   state = {
     update: async (change) => {
       if (!this.isUsable) throw new Error("no storage");
-      this.text = change(this.text, this.head);
-      this.head = this.text && this.text.slice(0, this.text.indexOf("\n") + 1);
+      const before = this.text;
+      this.text = change(before, this.head);
+      if (this.text !== before) this.head = this.text && this.text.slice(0, this.text.indexOf("\n") + 1);
     },
     close() {},
   };

@@ -216,3 +216,45 @@ os = ["windows", "linux"]
 """
 )
 """What most devices are tried with: a group of two means, a histogram of each mechanism, a segment."""
+
+SHOP = """
+min_reports = 20
+[plan]
+name = "shop"
+version = 1
+round = "6h"
+grace = "1h"
+[metrics.minutes]
+kind = "mean"
+unit = "minute"
+max_value = 60
+epsilon = 1.0
+flip = 0.1
+[metrics.theme]
+kind = "choice"
+labels = ["light", "dark", "own"]
+mechanism = "hadamard-bit"
+epsilon = 2.0
+"""
+"""A mean and a choice, for tables of results. It ends with its metrics, so more can be added."""
+
+TOOL = """
+[plan]
+name = "tool"
+version = 1
+round = "1d"
+owner = "tool@example.org"
+
+[metrics.command]
+kind = "choice"
+labels = ["build", "test"]
+mechanism = "hadamard-bit"
+epsilon = 0.5
+flip = 0.2
+
+[metrics.failed]
+kind = "flag"
+epsilon = 0.5
+flip = 0.2
+"""
+"""A command and whether it failed, within the limits of a device. It ends with its metrics."""

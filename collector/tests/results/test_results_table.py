@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from tests.shared.plans import SHOP
 from tests.shared.postgres import PostgresServer
 
 from reticent.errors import StoreError
@@ -28,27 +29,7 @@ from reticent_collector.results import Results, Selection, problems, write_resul
 from reticent_collector.stores import FEW, Layout, PeriodKey, RoundKey, Store, open_store, sql_tables, sqlite
 from reticent_lake.frames import estimates_from_frame
 
-PLAN = """
-min_reports = 20
-[plan]
-name = "shop"
-version = 1
-round = "6h"
-grace = "1h"
-[metrics.minutes]
-kind = "mean"
-unit = "minute"
-max_value = 60
-epsilon = 1.0
-flip = 0.1
-[metrics.theme]
-kind = "choice"
-labels = ["light", "dark", "own"]
-mechanism = "hadamard-bit"
-epsilon = 2.0
-[segments]
-os = ["windows", "linux", "macos"]
-"""
+PLAN = SHOP + '[segments]\nos = ["windows", "linux", "macos"]\n'
 HOURS_6 = 21_600
 MONDAY = 345_600 // HOURS_6 + 28 * 2_900
 """The number of a round with which a week begins."""

@@ -12,6 +12,7 @@ from typing import Any
 from zlib import crc32
 
 import pytest
+from tests.shared.plans import SHOP
 from tests.shared.postgres import PostgresServer
 
 from reticent.plan import Plan
@@ -20,24 +21,9 @@ from reticent_collector.estimates.table import csv_text
 from reticent_collector.results import Estimates, Result, Results, Selection, reader, rows, write_results
 from reticent_collector.stores import FEW, Layout, PeriodKey, RoundKey, Store, open_store, sql_tables, sqlite
 
-PLAN = """
-min_reports = 20
-[plan]
-name = "shop"
-version = 1
-round = "6h"
-grace = "1h"
-[metrics.minutes]
-kind = "mean"
-unit = "minute"
-max_value = 60
-epsilon = 1.0
-flip = 0.1
-[metrics.theme]
-kind = "choice"
-labels = ["light", "dark", "own"]
-mechanism = "hadamard-bit"
-epsilon = 2.0
+PLAN = (
+    SHOP
+    + """
 [metrics.spread]
 kind = "histogram"
 unit = "minute"
@@ -50,6 +36,7 @@ epsilon = 4.0
 os = ["windows", "linux", "macos"]
 channel = ["stable", "beta"]
 """
+)
 SAMPLED = PLAN.replace("flip = 0.1\n", "").replace(
     "[metrics.minutes]", '[answers]\nkind = "sampled"\nwindow = "2d"\nmetrics = 2\n[metrics.minutes]'
 )

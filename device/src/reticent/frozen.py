@@ -2,8 +2,8 @@
 Frozen values with named fields: `dataclass(frozen=True)` for what a device needs before its host goes on.
 
 `dataclasses` loads `inspect` and compiles six methods for each class, which for the classes of a plan is a quarter
-of a device's start. Here only `__init__` is compiled. `replace`, `fields` and `asdict` of `dataclasses` take such
-values too.
+of a device's start. Here only `__init__` is compiled, when it is first called. `replace`, `fields` and `asdict` of
+`dataclasses` take such values too.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def frozen(*hidden: str) -> Callable[[AClass], AClass]:
             return hash(key(self))
 
         members: dict[str, object] = {
-            "__init__": vars(owner).get("__init__") or _init(owner, kinds, defaults),
+            "__init__": vars(owner).get("__init__") or _Init(owner, kinds, defaults),
             "__repr__": vars(owner).get("__repr__") or __repr__,
             "__eq__": __eq__,
             "__hash__": __hash__,
@@ -81,17 +81,28 @@ def replace(value: AValue, **changes: object) -> AValue:
     return type(value)(**{**fields, **changes})
 
 
-def _init(owner: type, kinds: dict[str, str], defaults: dict[str, object]) -> Any:
-    parameters = [f"{name}=defaults['{name}']" if name in defaults else name for name in kinds]
-    lines = [
-        f"def __init__({', '.join(['self', *parameters])}):",
-        f" vars(self).update({', '.join(f'{name}={name}' for name in kinds)})",
-        " self.__post_init__()" if hasattr(owner, "__post_init__") else "",
-    ]
-    scope: dict[str, Any] = {"defaults": defaults}
-    exec("\n".join(lines), scope)  # noqa: S102, all of it comes from the class
-    scope["__init__"].__annotations__ = {**kinds, "return": None}
-    return scope["__init__"]
+class _Init:
+    """The `__init__` of a class, which is compiled when it is looked up for the first time."""
+
+    def __init__(self, owner: type, kinds: dict[str, str], defaults: dict[str, object]) -> None:
+        self._owner = owner
+        self._kinds = kinds
+        self._defaults = defaults
+
+    def __get__(self, value: object, owner: type) -> Any:
+        kinds, defaults = self._kinds, self._defaults
+        parameters = [f"{name}=defaults['{name}']" if name in defaults else name for name in kinds]
+        lines = [
+            f"def __init__({', '.join(['self', *parameters])}):",
+            f" vars(self).update({', '.join(f'{name}={name}' for name in kinds)})",
+            " self.__post_init__()" if hasattr(self._owner, "__post_init__") else "",
+        ]
+        scope: dict[str, Any] = {"defaults": defaults}
+        exec("\n".join(lines), scope)  # noqa: S102, all of it comes from the class
+        init = scope["__init__"]
+        init.__annotations__ = {**kinds, "return": None}
+        self._owner.__init__ = init  # type: ignore[misc]
+        return init.__get__(value, owner)
 
 
 def _refuse(self: object, name: str, value: object = None) -> None:

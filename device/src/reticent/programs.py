@@ -169,7 +169,10 @@ class CommandLine:
         """The device of the program, for values of its own; it may raise, and is the caller's to close."""
         from reticent.device import Device
 
-        return Device(
+        return self._open(Device)
+
+    def _open(self, kind: type[Device]) -> Device:
+        return kind(
             self._plan,
             self._state,
             consent=self._consent,
@@ -257,10 +260,16 @@ class CommandLine:
     def _finish(self, command: str | None, seconds: float, status: int) -> None:
         if command is None or command == "telemetry":
             return
-        from reticent.device.process import default_state
-
         try:
-            device = self.open()
+            if self._is_idle():
+                return
+            from reticent.device import Device
+            from reticent.device.process import default_state
+
+            class Brief(Device):
+                _leaves_log = self._endpoint is not None and _can_start()  # who sends copies and wipes it
+
+            device = self._open(Brief)
             try:
                 self._record(device, command, seconds, status)
                 self._ask(device)
@@ -272,6 +281,19 @@ class CommandLine:
         except Exception:
             if self._debug:
                 raise
+
+    def _is_idle(self) -> bool:
+        """Whether there is nothing to record and nobody to ask, as far as it can be told without a device."""
+        if self._debug or os.environ.get(IN_SANDBOX):
+            return False
+        if self._state is None or self._consent not in ("unset", "denied"):
+            return False
+        if not os.path.exists(self._state):
+            return self._consent == "denied" or not _at_terminal()
+        from reticent.device.schema import choice_in
+
+        choice = choice_in(self._state)
+        return choice == "denied" or (choice == "unset" and not _at_terminal())
 
     def _record(self, device: Device, command: str, seconds: float, status: int) -> None:
         plan = device.plan
@@ -288,8 +310,7 @@ class CommandLine:
 
     def _ask(self, device: Device) -> None:
         """Ask where nobody has chosen, nothing silences the device, and somebody is there; an empty answer is no."""
-        streams = (sys.stdin, sys.stderr)
-        if device.consent != "unset" or not all(stream is not None and stream.isatty() for stream in streams):
+        if device.consent != "unset" or not _at_terminal():
             return
         if device.status().silenced_by:
             return
@@ -304,7 +325,7 @@ class CommandLine:
 
     def _send_later(self, state: str) -> None:
         """Start a process that answers and sends what is due, at most once an hour, and do not wait for it."""
-        if getattr(sys, "frozen", False) or not sys.executable or os.environ.get(IN_SANDBOX):
+        if not _can_start():
             return
         import subprocess  # not loaded by a command that sends nothing
 
@@ -366,6 +387,15 @@ class CommandLine:
         return 0 if done else 1
 
 
+def _can_start() -> bool:
+    """Whether a process can be started that sends."""
+    return bool(sys.executable) and not getattr(sys, "frozen", False) and not os.environ.get(IN_SANDBOX)
+
+
+def _at_terminal() -> bool:
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
 _HELP = "Show what this program counts about its use, and choose whether it may."
 
 
@@ -404,6 +434,7 @@ def send(
             plan, state, endpoint=endpoint, key=key, segment=segment, policy=rules, consent=consent
         )
         device.flush(60.0)
+        device._begin_log()
         device.close()
 
 

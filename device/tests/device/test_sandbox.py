@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.shared.plans import TOOL
 
 from reticent.device import Device, Policy, Retry
 from reticent.errors import UsageError
@@ -49,26 +50,6 @@ def test_a_sandbox_has_the_limits_of_a_device(plan: Plan) -> None:
     """A program's tests find out that its plan would be refused."""
     with pytest.raises(UsageError, match=r"version 1 is refused: .*\(least_flip\)"), sandbox(plan):
         pass
-
-
-TOOL = """
-[plan]
-name = "tool"
-version = 1
-round = "1d"
-
-[metrics.command]
-kind = "choice"
-labels = ["build", "test"]
-mechanism = "hadamard-bit"
-epsilon = 0.5
-flip = 0.2
-
-[metrics.failed]
-kind = "flag"
-epsilon = 0.5
-flip = 0.2
-"""
 
 
 @pytest.fixture

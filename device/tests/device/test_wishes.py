@@ -72,20 +72,15 @@ def test_a_pause_by_another_process_counts(device_of: Make, state: Path, clock: 
     assert not device.status().active
 
 
-@pytest.mark.parametrize("how", ["damaged", "removed", "removed, and another process paused"])
+@pytest.mark.parametrize("how", ["removed", "removed, and another process paused"])
 def test_a_pause_outlives_its_file(how: str, device_of: Make, state: Path, clock: ManualClock) -> None:
     device = device_of()
     other = device_of() if "another" in how else device
     assert other.pause()
     device.add("nothing of the plan")
     assert device.save()
-    if how == "damaged":
-        device.close()
-        damage(state, "device", {"round_seconds": "7"})
-        device = device_of()
-    else:
-        for file in state.parent.glob(f"{state.name}*"):
-            file.unlink()
+    for file in state.parent.glob(f"{state.name}*"):
+        file.unlink()
     clock.advance(2 * SECONDS)
     assert device.report() is None
     assert device.status().paused
@@ -96,10 +91,35 @@ def test_a_pause_outlives_its_file(how: str, device_of: Make, state: Path, clock
     assert device.report() is not None
 
 
-def test_where_a_pause_cannot_be_read_the_person_is_asked_again(device_of: Make, state: Path) -> None:
-    device_of().close()
-    drop(state, "pauses")
-    assert device_of().consent == "unset"
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_after_damage_the_person_is_asked_again(device_of: Make, state: Path, is_whole: bool) -> None:
+    device = device_of()
+    assert device.pause()
+    device.close()
+    if is_whole:
+        damage(state, "device", {"round_seconds": "7"})
+    else:
+        drop(state, "pauses")
+    device = device_of()
+    assert (device.consent, device.status().paused, device.status().epoch) == ("unset", False, 1)
+
+
+def test_a_pause_is_kept_where_nothing_else_is(plan: Plan, state: Path, clock: ManualClock) -> None:
+    device = Device(plan, state, clock=clock)
+    assert device.resume()  # there is nothing to end
+    assert device.forget()
+    assert not state.exists()
+    assert device.pause()
+    device.close()
+    later = Device(plan, state, clock=clock, consent="granted", policy=Policy.unlimited())
+    assert later.status().paused
+    later.add("editor_seconds", 5)
+    clock.advance(SECONDS)
+    assert later.report() is None
+    assert later.resume()
+    clock.advance(2 * SECONDS)
+    assert later.report() is not None
+    later.close()
 
 
 def test_after_damage_the_person_is_asked_again_and_what_was_held_is_counted(
@@ -198,7 +218,6 @@ def test_do_not_track_leaves_no_trace(
         assert device.flush() == 0
         assert device.status().silenced_by == ("DO_NOT_TRACK",)
         assert "DO_NOT_TRACK" in device.receipt().problem
-        assert not device.pause()
     assert not state.exists()
 
 

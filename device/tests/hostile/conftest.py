@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from tests.shared.devices import InFile, clock_in
+from tests.shared.plans import COMMAND
 from tests.shared.state_files import what_is_in
 
 from reticent.device import Device, Policy
 from reticent.plan import Plan
 from reticent.testing import ManualClock
 
-TEXT = """
+SAVES = """
 [plan]
 name = "app-usage"
 version = 1
@@ -24,14 +25,8 @@ kind = "mean"
 max_value = 10
 epsilon = 1.0
 flip = 0.2
-
-[metrics.command]
-kind = "choice"
-labels = ["build", "test"]
-mechanism = "hadamard-bit"
-epsilon = 1.0
-flip = 0.2
 """
+TEXT = SAVES + COMMAND
 
 
 @pytest.fixture(autouse=True)

@@ -44,6 +44,7 @@ def plans() -> Mapping[str, Plan]:
         "sampled": in_windows(Metric("a", OneBitMean(1, 100))),
         "sampled group": in_windows(*two, window=1, groups=(Group("both", ("a", "b"), 100),)),
         "sampled, one of two": in_windows(*two, asked=1),
+        "sampled, two of three": in_windows(*two, Metric("c", OneBitMean(1, 100)), asked=2),
         "sampled histogram": in_windows(Metric("shape", HadamardBit(2, Buckets.even(3, 3)))),
         "mixed": a_plan(
             Metric("saves", OneBitMean("0.5", 100)),

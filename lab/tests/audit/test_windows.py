@@ -12,8 +12,11 @@ ONE, TWO = "any two histories, one window", "any two histories, two windows"
 
 @pytest.mark.parametrize(
     ("name", "one", "two"),
-    [("sampled", 1, 2), ("sampled group", 2, 4), ("sampled, one of two", 1, 2), ("sampled histogram", 2, 4)],
-)
+    [
+        ("sampled", 1, 2), ("sampled group", 2, 4), ("sampled, one of two", 1, 2), ("sampled, two of three", 2, 4),
+        ("sampled histogram", 2, 4),
+    ],
+)  # fmt: skip
 def test_a_plan_attains_its_claims(plans: dict[str, Plan], name: str, one: float, two: float) -> None:
     result = audit(plans[name], rounds=4)
     losses = {loss.what: loss for loss in result.exact if loss.subject == "whole plan"}

@@ -11,6 +11,7 @@ from urllib.request import urlopen
 import click
 import pytest
 from click.testing import CliRunner
+from tests.shared.plans import COMMAND, CRASHED
 
 from reticent_collector.cli.root import reticent as command
 from reticent_collector.stores import open_store
@@ -82,25 +83,8 @@ def test_absurd_figures_end_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(json.loads(scripted.stdout)["rows"]) == 2 * (1 + 12 + 12)
 
 
-OWN = """
-[plan]
-name = "own"
-version = 1
-round = "1d"
-grace = "2d"
-[metrics.command]
-kind = "choice"
-labels = ["build", "test"]
-mechanism = "hadamard-bit"
-epsilon = 1.0
-flip = 0.2
-[metrics.crashed]
-kind = "flag"
-epsilon = 1.0
-flip = 0.2
-[segments]
-os = ["linux", "macos", "windows"]
-"""
+HEAD = '[plan]\nname = "own"\nversion = 1\nround = "1d"\ngrace = "2d"\n'
+OWN = HEAD + COMMAND + CRASHED + '[segments]\nos = ["linux", "macos", "windows"]\n'
 
 
 def test_a_plan_of_your_own_is_played_until_its_rounds_are_sealed(tmp_path: Path) -> None:
@@ -108,7 +92,7 @@ def test_a_plan_of_your_own_is_played_until_its_rounds_are_sealed(tmp_path: Path
     result = demo(str(tmp_path / "plan.toml"), "--json")
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)["rows"]
-    assert [row["metric"] for row in rows] == ["command"] * 3 + ["crashed"] + ["command"] * 3 + ["crashed"]
+    assert [row["metric"] for row in rows] == 2 * (["command"] * 4 + ["crashed"])
     assert {row["reports"] for row in rows} == {2000}
 
 

@@ -169,18 +169,8 @@ class Api:
                 message["headers"] = [*message["headers"], *missing]
             await send(message)
 
-        path = scope["path"]
         try:
-            if path == "/v1/reports":
-                raise HTTPException(405, headers={"allow": "POST"})
-            public = self._has_public and f"{path}/".startswith("/public/")
-            if path not in OPEN_PATHS and not path.startswith("/static/") and not public:
-                key = self._access.require(scope["headers"], ("reader", "admin"))
-                state = scope.setdefault("state", {})
-                state["logged_in"] = key is not None
-                state["plans"] = key.plans if key else ()
-                if state["plans"] and path in WHOLE_COLLECTOR:
-                    raise ProblemError(403, "forbidden", "This key is for some plans, and this is about all.")
+            self._check_key(scope)
             await self._app(scope, receive, send_safely)
         except Exception as error:
             if started:  # Starlette raises once more what it has answered
@@ -188,10 +178,27 @@ class Api:
             request = Request(scope)
             response = self._refusal(request, error)
             if response.status_code == 401 and self._wants_page(request) and scope["method"] == "GET":
+                path = scope["path"]
                 query = scope.get("query_string", b"").decode("ascii", "replace")
                 target = quote(f"{path}?{query}" if query else path)
                 response = RedirectResponse(f"/login?next={target}", status_code=303)
             await response(scope, receive, send_safely)
+
+    def _check_key(self, scope: Scope) -> None:
+        """Refuse a request without the key that it needs; what the key allows is noted in the scope."""
+        path = scope["path"]
+        if path == "/v1/reports":
+            raise HTTPException(405, headers={"allow": "POST"})
+        if path in OPEN_PATHS or path.startswith("/static/"):
+            return
+        if self._has_public and f"{path}/".startswith("/public/"):
+            return
+        key = self._access.require(scope["headers"], ("reader", "admin"))
+        state = scope.setdefault("state", {})
+        state["logged_in"] = key is not None
+        state["plans"] = key.plans if key else ()
+        if state["plans"] and path in WHOLE_COLLECTOR:
+            raise ProblemError(403, "forbidden", "This key is for some plans, and this is about all.")
 
     def _wants_page(self, request: Request) -> bool:
         return self._pages is not None and "text/html" in request.headers.get("accept", "")

@@ -19,7 +19,7 @@ cover. Each figure is a float that is never below the true value, neither that o
 integers a device compares its draws with. A device counts with simpler bounds, those of `reticent.losses`.
 """
 
-from reticent_collector.privacy.card import GroupLosses, PrivacyCard, privacy_card
+from reticent_collector.privacy.card import PrivacyCard, privacy_card
 from reticent_collector.privacy.claims import CLAIMS, MEANING
 from reticent_collector.privacy.joint import (
     joint_limit_loss,
@@ -38,19 +38,17 @@ from reticent_collector.privacy.loss import (
     loss_per_round,
     losses,
 )
-from reticent_collector.privacy.patterns import lifetime_loss, loss_by_width, pattern
+from reticent_collector.privacy.patterns import loss_by_width, pattern
 from reticent_collector.privacy.rounding import upward
 
 __all__ = [
     "CLAIMS",
     "MEANING",
-    "GroupLosses",
     "Losses",
     "PrivacyCard",
     "change_odds",
     "joint_limit_loss",
     "joint_limit_prices",
-    "lifetime_loss",
     "loss_by_width",
     "loss_of_any_histories",
     "loss_of_asked",

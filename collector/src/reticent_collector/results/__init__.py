@@ -8,7 +8,6 @@ less another: a change from another period, or between tags. A `Trend` is about 
 """
 
 from reticent_collector.results.against import (
-    AGAINST,
     against_choices,
     against_words,
     check_against,
@@ -16,12 +15,11 @@ from reticent_collector.results.against import (
 )
 from reticent_collector.results.cache import LruCache
 from reticent_collector.results.catalog import PLAN_ROW, ROUND_ROW, Listing, listing, plan_rows, round_rows
-from reticent_collector.results.difference import OTHER_DEVICES, Difference, change_in_words, is_clear
+from reticent_collector.results.difference import OTHER_DEVICES, Difference, is_clear
 from reticent_collector.results.periods import (
     EVERY,
     Every,
     Period,
-    PeriodState,
     answered_every,
     daily_every,
     everies,
@@ -44,7 +42,6 @@ from reticent_collector.results.trend import TREND_METHOD, Trend
 from reticent_collector.results.writer import problems, write_results
 
 __all__ = [
-    "AGAINST",
     "AT_LEAST_ONCE",
     "EVERY",
     "MOST_ROUNDS",
@@ -58,7 +55,6 @@ __all__ = [
     "Listing",
     "LruCache",
     "Period",
-    "PeriodState",
     "Query",
     "Result",
     "Results",
@@ -70,7 +66,6 @@ __all__ = [
     "against_words",
     "answered_every",
     "at_least_once",
-    "change_in_words",
     "check_against",
     "daily_every",
     "everies",

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import reduce
+from itertools import product
 from operator import add
 from typing import Any
 
@@ -209,30 +210,11 @@ class Results:
         return lists[key]
 
     def _list(self, selection: Selection) -> list[Period]:
-        plan = selection.plan
-        since = selection.since
-        until = selection.until
-        versions = self.versions(plan)
-        chosen = None
-        if selection.every is not None:
-            chosen = check_every([self.plan(plan), *versions.values()], selection.every)
-        kinds = {number: chosen or usual_every(version) for number, version in versions.items()}
-        # The number of rounds in the `last` days is not known, and none must be cut: then all rounds are listed.
-        bounded = {*kinds.values()} <= {"round"} and since is None and until is None
-        most = selection.last * len(versions) if bounded and selection.last is not None else None
-        rhythms = {number: rhythm(version) for number, version in versions.items()}
-        rounds_of: dict[tuple[object, Span], list[RoundInfo]] = {}
-        for info in self._store.rounds(plan, most):
-            number = info.key.version
-            if selection.version not in (None, number):
-                continue
-            span = span_of(versions[number], info.key.round, kinds[number])
-            if (since is None or span.start >= since) and (until is None or span.start < until):
-                rounds_of.setdefault((rhythms[number], span), []).append(info)
+        versions = self.versions(selection.plan)
         deleted = frozenset(self._store.deleted())
-        alike = Counter[object](rhythms.values())
+        alike = Counter[object](map(rhythm, versions.values()))
         periods = []
-        for (beat, span), rounds in rounds_of.items():
+        for (beat, span), rounds in self._rounds_by_span(selection, versions).items():
             held = {info.key.version for info in rounds}
             plans = tuple(version for number, version in versions.items() if number in held)
             state = self._state(plans, span.first, span.last, rounds, alike[beat])
@@ -243,6 +225,27 @@ class Results:
             return periods
         wanted = set(selection.rounds)
         return [one for one in periods if not wanted.isdisjoint(range(one.first, one.last + 1))]
+
+    def _rounds_by_span(
+        self, selection: Selection, versions: Mapping[int, Plan]
+    ) -> dict[tuple[object, Span], list[RoundInfo]]:
+        """The rounds of a selection by the period they are in; versions with other rounds have other periods."""
+        chosen = None
+        if selection.every is not None:
+            chosen = check_every([self.plan(selection.plan), *versions.values()], selection.every)
+        kinds = {number: chosen or usual_every(version) for number, version in versions.items()}
+        # The number of rounds in the `last` days is not known, and none must be cut: then all rounds are listed.
+        bounded = {*kinds.values()} <= {"round"} and selection.since is None and selection.until is None
+        most = selection.last * len(versions) if bounded and selection.last is not None else None
+        rhythms = {number: rhythm(version) for number, version in versions.items()}
+        rounds_of: dict[tuple[object, Span], list[RoundInfo]] = {}
+        for info in self._store.rounds(selection.plan, most):
+            number = info.key.version
+            if selection.version in (None, number):
+                span = span_of(versions[number], info.key.round, kinds[number])
+                if selection.begins_in(span.start):
+                    rounds_of.setdefault((rhythms[number], span), []).append(info)
+        return rounds_of
 
     def is_readable(self, period: Period, metrics: Sequence[Metric]) -> bool:
         """Whether the counts of some metrics in all its rounds can be read; some damage is found only then."""
@@ -544,18 +547,13 @@ class Results:
                 state = self._state(period.versions, period.first, period.last, infos, alike)
                 period = replace(period, rounds=tuple(infos), state=state)
                 continue
-            for tags, by_metric in groups.items():
-                named = dict(zip(names, tags, strict=True))
-                if any(named[name] != tag for name, tag in selection.segment.items()):
+            for metric, (tag, by_metric) in product(own, _selected(groups, names, selection)):
+                counts = by_metric.get(metric.name)
+                if counts is None or not counts.devices:
                     continue
-                for metric in own:
-                    counts = by_metric.get(metric.name)
-                    if counts is None or not counts.devices:
-                        continue
-                    rounds = parts.setdefault((metric, named[selection.by] if selection.by else ""), {})
-                    of_versions = rounds.setdefault(info.key.round, {})
-                    known = of_versions.get(version.version)
-                    of_versions[version.version] = counts if known is None else known + counts
+                of_versions = parts.setdefault((metric, tag), {}).setdefault(info.key.round, {})
+                known = of_versions.get(version.version)
+                of_versions[version.version] = counts if known is None else known + counts
         # Of a round that cannot be read under one version, a part of the fleet would look like all of it.
         damaged = {info.key.round for info in infos if info.damage}
         for rounds in parts.values():
@@ -626,6 +624,16 @@ def _own_metrics(period: Period, version: Plan, metrics: Sequence[Metric]) -> di
     """By each of some metrics, that of a version of the plan whose counts add to it."""
     asked = {question(metric): metric for metric in metrics_kept(version, period.deleted)}
     return {metric: asked[question(metric)] for metric in metrics if question(metric) in asked}
+
+
+def _selected(
+    groups: CountsByTags, names: Sequence[str], selection: Selection
+) -> Iterator[tuple[str, Mapping[str, Counts]]]:
+    """The groups with the tags of a selection, each with its tag of the segment `by`."""
+    for tags, by_metric in groups.items():
+        named = dict(zip(names, tags, strict=True))
+        if selection.segment.items() <= named.items():
+            yield named[selection.by] if selection.by else "", by_metric
 
 
 def _added(rounds: Mapping[int, Mapping[int, Counts]]) -> tuple[dict[int, Counts], tuple[int, ...]]:

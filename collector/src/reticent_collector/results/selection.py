@@ -85,6 +85,10 @@ class Selection:
         if not 0 < self.confidence < 1:
             raise ParameterError("confidence", "a number between 0 and 1, both excluded", self.confidence)
 
+    def begins_in(self, start: int) -> bool:
+        """Whether what begins then is between `since` and `until`."""
+        return (self.since is None or start >= self.since) and (self.until is None or start < self.until)
+
     def query(self) -> list[tuple[str, str]]:
         """The parameters by which `/v1/estimates` of a collector answers the same."""
         names = ("plan", "metric", "confidence", "every", "by", "last", "since", "until", "version")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reticent.device.device import Device
     from reticent.device.ledger import Entry
     from reticent.device.policy import Policy
-    from reticent.device.preview import Preview, PreviewedAnswer
+    from reticent.device.preview import Preview
     from reticent.device.prf import Draws, SecretDraws
     from reticent.device.receipt import Receipt, Status, Told
     from reticent.device.state import Consent, Epoch
@@ -48,7 +48,6 @@ __all__ = [
     "Outcome",
     "Policy",
     "Preview",
-    "PreviewedAnswer",
     "Receipt",
     "Rejected",
     "Retry",

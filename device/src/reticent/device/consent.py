@@ -62,10 +62,10 @@ def bring_into_force(state: DeviceState, consent: Consent, now: float, new_secre
     if before is None:  # a new file has nothing yet
         return state
     state = replace(state, totals={}, silent_through=max(state.silent_through, state.at(now)))
-    return state if records(consent) else _wiped(state, new_secret)
+    return state if records(consent) else _wiped(state, new_secret, state.at(now))
 
 
-def _wiped(state: DeviceState, new_secret: bytes) -> DeviceState:
+def _wiped(state: DeviceState, new_secret: bytes, current: int) -> DeviceState:
     """
     Without everything but the choice and what was sent.
 
@@ -87,8 +87,15 @@ def _wiped(state: DeviceState, new_secret: bytes) -> DeviceState:
     if reports or past or any(held.lost for held in state.ledger.values()):
         return state
     # With another secret: a later yes begins as on a new file.
-    bare = replace(state, ledger={}, plans={}, epochs={}, enrolled_from=None, changed_in=None, epoch=-1)
-    return ledger.begin_epoch(bare, new_secret, state.silent_through, "enrolled")
+    nothing: dict[str, Any] = {
+        "ledger": {},
+        "plans": {},
+        "epochs": {},
+        "enrolled_from": None,
+        "changed_in": None,
+    }
+    bare = replace(state, **nothing, epoch=-1, silent_through=-1)
+    return ledger.begin_epoch(bare, new_secret, current, "enrolled")
 
 
 # The questions that a choice is made for

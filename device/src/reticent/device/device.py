@@ -68,6 +68,8 @@ class Device(Hosted):
     1
     """
 
+    _leaves_log = False
+
     def __init__(
         self,
         plan: Plan | str | os.PathLike[str],
@@ -86,20 +88,7 @@ class Device(Hosted):
         from reticent.device.policy import Policy
         from reticent.plan import Plan
 
-        if consent not in CONSENTS:
-            raise ParameterError("consent", "unset, granted, denied or local", consent)
-        try:
-            tells_time = abs(floor(clock())) < 2**53
-        except Exception:
-            tells_time = False
-        if not tells_time:
-            raise ParameterError("clock", "a function that returns unix seconds", "something else")
-        if not isinstance(plan, Plan | str | os.PathLike):  # a number would be an open file of the host's
-            raise ParameterError("plan", "a Plan, or the path of a plan.toml", type(plan).__name__)
-        if segment is not None and not isinstance(segment, Mapping):
-            raise ParameterError("segment", "a mapping such as {'os': 'linux'}", type(segment).__name__)
-        if policy is not None and not isinstance(policy, Policy):
-            raise ParameterError("policy", "a Policy", type(policy).__name__)
+        _check_arguments(consent, clock, plan, segment, policy)
         asked = plan if isinstance(plan, Plan) else Plan.load(plan)
         if transport is None and endpoint is not None:
             from reticent.device.transport import HttpTransport
@@ -122,6 +111,7 @@ class Device(Hosted):
             default_consent=consent,
             makes_folder=state is None,
             ask_again=ask_again,
+            leaves_log=self._leaves_log,
         )
         super().__init__(settings, transport, debug=debug)
         if rules is None and policy is None:
@@ -204,15 +194,12 @@ class Device(Hosted):
         if self._debug:
             self._check(metric, amount, number)
         try:
-            if session is None:
-                return
-            run = session.run
-            if not run.answers or not records(run.consent):
+            if session is None or not session.takes_values:
                 return
             if self._closed:
                 self._faults.add("closed")
                 return
-            if not run.silenced_by:
+            if not session.run.silenced_by:
                 session.record(metric, amount, number, call)
             elif self._settings.policy.silenced_by():
                 return
@@ -396,7 +383,7 @@ class Device(Hosted):
         Rounds that the pause overlaps are never answered. A report on its way is waited for, as in
         `set_consent`.
         """
-        return self._do(lambda session: session.pause())
+        return self._do(lambda session: session.pause(), makes=True)
 
     def resume(self) -> bool:
         """End a pause, from the next round on; returns whether it is done."""
@@ -412,10 +399,11 @@ class Device(Hosted):
         """
         return self._do(lambda session: session.forget())
 
-    def _do(self, wish: Callable[[Session], bool]) -> bool:
+    def _do(self, wish: Callable[[Session], bool], *, makes: bool = False) -> bool:
         with self._faults:
-            if self._session is not None and not self._closed:
-                return wish(self._session)
+            if not self._closed:
+                session = self._find_session(makes=makes)
+                return session is None or wish(session)  # none: there is nothing to end or to wipe
         return False
 
     # Accounts
@@ -466,9 +454,16 @@ class Device(Hosted):
             refused=self._session.run.refused if self._session else (),
             answers=self._session is not None and self._session.run.answers,
             current_round=self.current_round,
+            plan_expired=self._expired_on(),
             notes=self._faults.all({}),
             problem=self._problem(),
         )
+
+    def _expired_on(self) -> str:
+        plan = self._settings.plan
+        with self._faults:
+            return str(plan.expires) if plan and plan.has_expired(self._settings.clock()) else ""
+        return ""
 
     def _problem(self) -> str:
         """Why the state cannot be used; empty: it can, or nothing is kept."""
@@ -477,6 +472,12 @@ class Device(Hosted):
         return "the device is closed" if self._closed else self._faults.problem
 
     # Life
+
+    def _begin_log(self) -> None:
+        """Leave the state file so that the next program need not sync it."""
+        with self._faults:
+            if self._session is not None:
+                self._session.file.begin_log()
 
     def start(self) -> None:
         """Answer and send in the background from now on; without an endpoint or a transport, do nothing."""
@@ -514,3 +515,26 @@ class Device(Hosted):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _check_arguments(
+    consent: object, clock: Callable[[], float], plan: object, segment: object, policy: object
+) -> None:
+    """What a device is made with, by kind; a plan, an endpoint and a state file say more when they are opened."""
+    from reticent.device.policy import Policy
+    from reticent.plan import Plan
+
+    if consent not in CONSENTS:
+        raise ParameterError("consent", "unset, granted, denied or local", consent)
+    try:
+        tells_time = abs(floor(clock())) < 2**53
+    except Exception:
+        tells_time = False
+    if not tells_time:
+        raise ParameterError("clock", "a function that returns unix seconds", "something else")
+    if not isinstance(plan, Plan | str | os.PathLike):  # a number would be an open file of the host's
+        raise ParameterError("plan", "a Plan, or the path of a plan.toml", type(plan).__name__)
+    if segment is not None and not isinstance(segment, Mapping):
+        raise ParameterError("segment", "a mapping such as {'os': 'linux'}", type(segment).__name__)
+    if policy is not None and not isinstance(policy, Policy):
+        raise ParameterError("policy", "a Policy", type(policy).__name__)

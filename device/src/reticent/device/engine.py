@@ -62,7 +62,8 @@ def _in_force(state: DeviceState, moment: Moment) -> DeviceState:
     """Bring what holds now into force."""
     now_holds = consent.choice_of(state, moment.settings.default_consent)
     state = consent.bring_into_force(state, now_holds, moment.now, moment.new_secret)
-    return state.with_run(consent=now_holds)
+    state = state.with_run(consent=now_holds)
+    return state if records(now_holds) else state.with_run(refused=())  # nothing is asked for
 
 
 def _taken_up(state: DeviceState, moment: Moment) -> DeviceState:
@@ -266,6 +267,8 @@ def _with_rules(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]
 
 def forgotten(state: DeviceState, moment: Moment) -> DeviceState:
     """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
+    if not state.plans:  # nothing was asked under this one
+        return state
     current = state.at(moment.now)
     state = ledger.begin_epoch(state, moment.new_secret, current, "forgotten")
     state = replace(

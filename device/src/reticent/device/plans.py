@@ -39,7 +39,11 @@ def plan_of(held: HeldPlan | None, given: Plan | None) -> Plan | None:
     if held is None:
         return None
     is_given = given is not None and (held.version, held.fingerprint) == (given.version, given.fingerprint)
-    return given if is_given else parse_stored(held.text)
+    if given is not None and is_given and (held.text == given.text or not (held.text and given.text)):
+        return given
+    return parse_stored(
+        held.text
+    )  # also where another plan with this fingerprint has another grace or expiry
 
 
 def plan_for(state: DeviceState, moment: Moment, number: int) -> Plan | None:

@@ -75,15 +75,21 @@ def bit_meanings(metric: Metric, cohort: int, *, flips: bool = True) -> list[str
         ones = mechanism.chances(memo_class, cohort)
         return [float(one * (1 - flip) + (1 - one) * flip) for one in ones]
 
-    if mechanism.buckets is None:
-        [low], [high] = (shares(mechanism.memo_class(value, 0)) for value in (0, mechanism.max_value))
-        if metric.is_flag:
-            return [f"1 is sent with a chance of {_percent(high)} if it happened, {_percent(low)} if not"]
-        ends = f"{_percent(low)} at 0 and {_percent(high)} at {_number(mechanism.max_value)}"
-        return [f"1 is sent with a chance of {ends}, in proportion between them"]
-    of_buckets = [
-        shares(int(mechanism.bucket_class(bucket, cohort))) for bucket in range(mechanism.intervals)
-    ]
+    if mechanism.buckets is not None:
+        buckets = range(mechanism.intervals)
+        return _bits_of_buckets(
+            metric, [shares(int(mechanism.bucket_class(bucket, cohort))) for bucket in buckets]
+        )
+    [low], [high] = (shares(mechanism.memo_class(value, 0)) for value in (0, mechanism.max_value))
+    if metric.is_flag:
+        return [f"1 is sent with a chance of {_percent(high)} if it happened, {_percent(low)} if not"]
+    ends = f"{_percent(low)} at 0 and {_percent(high)} at {_number(mechanism.max_value)}"
+    return [f"1 is sent with a chance of {ends}, in proportion between them"]
+
+
+def _bits_of_buckets(metric: Metric, of_buckets: list[list[float]]) -> list[str]:
+    """The same for a metric with buckets, of which each has its chance of a 1 at each bit."""
+    mechanism = metric.mechanism
     ranges = [f"{_number(start)} to {_number(end)}" for start, end in pairwise(mechanism.points)]
     names = [label or ranges[place] for place, label in enumerate(metric.bucket_labels)]
     meanings = []

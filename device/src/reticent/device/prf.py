@@ -31,9 +31,10 @@ the plan could ask for fresh answers, and average them.
 from __future__ import annotations
 
 from functools import lru_cache
-from hashlib import blake2b
 from struct import Struct, unpack_from
 from typing import TYPE_CHECKING, Literal, Protocol
+
+from reticent.hashes import blake2b
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

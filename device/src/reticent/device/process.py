@@ -177,6 +177,7 @@ class Settings:
     default_consent: Consent | None  #: What holds until the person chooses; None: what held last
     makes_folder: bool  #: Whether the folder of the state file is this device's to make
     ask_again: bool  #: Whether a choice lapses when a plan asks for more than it was made for
+    leaves_log: bool = False  #: Whether another process copies and wipes the log of the state file
 
 
 class Hosted:
@@ -283,7 +284,8 @@ class Hosted:
         session = self._keep_rules()
         if session is not None:
             session.write_pending(2.0)
-            session.answer_due()
+        if self._session is not None and not self._closed:
+            self._session.answer_due()  # a report that waits too long expires, also in a pause
         return session
 
     def before_fork(self) -> None:

@@ -17,15 +17,15 @@ import re
 import sqlite3
 import sys
 from contextlib import closing, suppress
-from hashlib import blake2b
 from math import inf
 
 from reticent.device import ledger
 from reticent.device.prf import SECRET_BYTES
-from reticent.device.schema import APPLICATION_ID, BrokenError, check_layout, create, read_remains
+from reticent.device.schema import APPLICATION_ID, BrokenError, check_layout, create, epoch_of_remains
 from reticent.device.state import ASKED, Consent, DeviceState, Epoch, LossLimits, Pause, StoredConsent
 from reticent.errors import StateError
 from reticent.frozen import frozen, replace
+from reticent.hashes import blake2b
 
 _LARGEST_SEARCHED = 1 << 24  # of a file that is no database so many bytes are searched for what makes it ours
 
@@ -70,9 +70,8 @@ def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None)
     aside = [int(match[1]) for match in matches if match]
     epoch = max([*aside, -1 if lost_epoch is None else lost_epoch + 1, 0])
     if fault:
-        known_epoch, paused = read_remains(path)
-        identity = replace(identity, choice="unset", paused=paused)  # the person is asked again
-        epoch = max(epoch, known_epoch) + 1
+        identity = replace(identity, choice="unset", paused=False)  # the person is asked again
+        epoch = max(epoch, epoch_of_remains(path)) + 1
         set_aside(path, epoch)
     reason = "enrolled"
     if epoch:

@@ -334,13 +334,13 @@ class Status:
         return printable(lines)
 
 
-_COMMANDS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_COMMANDS = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 """What commands a terminal, or turns the order of letters around; a plan or a tag may hold it."""
 
 
 def printable(lines: Iterable[str]) -> str:
     """Lines of text, with such characters in writing."""
-    return "\n".join(_COMMANDS.sub(lambda one: f"\\u{ord(one[0]):04x}", line) for line in lines)
+    return "\n".join(re.sub(_COMMANDS, lambda one: f"\\u{ord(one[0]):04x}", line) for line in lines)
 
 
 def _time(unix_seconds: float) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def due(state: DeviceState, moment: Moment) -> list[int]:
     """The finished rounds to answer now: all that the collector still takes, whole spells only."""
-    if state.enrolled_from is None or state.is_paused() or not state.records:
+    if state.enrolled_from is None or state.is_paused() or not state.records or not state.run.answers:
         return []
     first = max(state.enrolled_from, state.silent_through + 1, _first_open(state, moment))
     return [

@@ -15,13 +15,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.state import (
-    ASKED,
     CONSENTS,
+    Consent,
     DeviceState,
     Epoch,
     HeldAnswers,
@@ -365,6 +365,19 @@ def create(connection: sqlite3.Connection, state: DeviceState) -> None:
     save(connection, empty, state)
 
 
+def choice_in(path: str) -> Consent | None:
+    """The person's choice in a state file, read without a device; None: there is none, or it cannot be told."""
+    name = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    try:
+        with closing(sqlite3.connect(f"file:{name}?mode=rw", uri=True, timeout=0)) as connection:
+            if layout_of(connection) == known_layout():
+                [(choice,)] = connection.execute("SELECT choice FROM consent")
+                return choice if choice in CONSENTS else None
+    except (sqlite3.Error, ValueError):
+        pass
+    return None
+
+
 # What is broken
 
 
@@ -444,29 +457,24 @@ def _has_misfits(connection: sqlite3.Connection) -> bool:
     return False
 
 
-def read_remains(path: str) -> tuple[int, bool]:
-    """What can be read of a broken file: its epoch, and whether the person paused it."""
+def epoch_of_remains(path: str) -> int:
+    """The epoch of a broken file, as far as it can be read."""
     from os.path import abspath
     from urllib.parse import quote
 
-    is_paused = False
-    lasting = "SELECT 1 FROM pauses WHERE through_round IS NULL AND reason = ?"
     columns = "plan, round_seconds, secret, epoch, held, checksum, (SELECT max(epoch) FROM epochs)"
     try:
         address = f"file:{quote(abspath(path))}?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=0)) as connection:
-            with suppress(sqlite3.Error, ValueError):
-                is_paused = connection.execute(lasting, (ASKED,)).fetchone() is not None
             [row] = connection.execute(f"SELECT {columns} FROM device")  # noqa: S608
     except (sqlite3.Error, ValueError):
-        return 0, is_paused
+        return 0
     plan, round_seconds, secret, epoch, held, kept, latest = row
     try:
         if kept == checksum(secret, plan, round_seconds, epoch, held):
-            return epoch, is_paused
+            return int(epoch)
     except (TypeError, ValueError, AttributeError):
         pass
     # A number that is damaged itself must not be a huge one.
     numbers = [number for number in (epoch, latest) if isinstance(number, int)]
-    known = min(numbers) if len(numbers) == 2 and 0 <= min(numbers) < 10**8 else 0
-    return known, is_paused
+    return min(numbers) if len(numbers) == 2 and 0 <= min(numbers) < 10**8 else 0

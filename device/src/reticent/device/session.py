@@ -48,13 +48,18 @@ class Session:
         self.round_seconds = plan.round_seconds if plan else 1
         self._origin = start_of(0, self.round_seconds)
         self.run = RunFacts(silenced_by=settings.policy.silenced_by() if plan else ())
+        self.takes_values = False  # whether values are recorded, unless a rule silences the device
         self.newest: Plan | None = plan  # the plan that the program came with, or the newest that is held
         self._timeline: list[tuple[int, Mapping[str, Question]]] = []
         self._latest: DeviceState | None = (
             None  # as it was last saved or looked at: a new file where this one is lost
         )
         self.file = StateFile(
-            settings.state, self._identity if plan else None, self._opened, self._after_fork
+            settings.state,
+            self._identity if plan else None,
+            self._opened,
+            self._after_fork,
+            leaves_log=settings.leaves_log,
         )
         known = {declared.name: declared.values for declared in plan.segments} if plan else {}
         for name, tag in settings.segment.items() if plan else ():
@@ -92,6 +97,7 @@ class Session:
         """Go by a state from now on."""
         is_other = state.run.consent != self.run.consent
         self.run = state.run
+        self.takes_values = records(state.run.consent) and state.run.answers
         if self._latest is None or self._latest.plans is not state.plans:
             self._ask(state)
         self._latest = state
@@ -205,7 +211,7 @@ class Session:
     @property
     def records_values(self) -> bool:
         """Whether values are recorded and rounds answered, as this process last saw it."""
-        return records(self.run.consent) and self.run.answers and not self.run.silenced_by
+        return self.takes_values and not self.run.silenced_by
 
     @property
     def has_pending(self) -> bool:

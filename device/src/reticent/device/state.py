@@ -143,8 +143,7 @@ class KeptReport:
 
 def checksum_of(report: Report) -> bytes:
     """What tells a report that is damaged in the file."""
-    from hashlib import blake2b
-
+    from reticent.hashes import blake2b
     from reticent.reports import to_json
 
     return blake2b(to_json(report), digest_size=8).digest()

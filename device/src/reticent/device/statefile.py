@@ -71,6 +71,7 @@ if TYPE_CHECKING:
 AResult = TypeVar("AResult")
 
 _CHECKPOINT_PAGES = 48  # pages of 4 kB in the log, at which it is copied into the file, with a sync
+_LEFT_PAGES = 256  # the same where the log is left to another process: this one does not wait for a disk
 
 _abandoned: list[object] = []  # a parent's connections: closing them would undo the parent's log
 
@@ -82,7 +83,8 @@ class StateFile:
     `identity` is called when a file has to be made; None: it must exist, and nothing is ever replaced.
     `opened` is an event, each time the file was opened, also when it was found replaced in between. It comes with the
     faults to note: others could read the file, or it was made in place of one that is broken or gone.
-    `after_fork` is called in the child of a fork.
+    `after_fork` is called in the child of a fork. `leaves_log`: values are written without a sync, and the log is left
+    to a process that sends: it copies and wipes it.
     """
 
     def __init__(
@@ -92,8 +94,11 @@ class StateFile:
         opened: Callable[[DeviceState, list[str]], DeviceState],
         after_fork: Callable[[], None],
         patience: float = 2.0,
+        *,
+        leaves_log: bool = False,
     ) -> None:
         self.path = path
+        self._leaves_log = leaves_log
         self.epoch: int | None = None
         self._identity = identity
         self._opened = opened
@@ -113,15 +118,15 @@ class StateFile:
             unreadable = StateError(f"{path}: cannot be read as a state file (corrupt).")
             raise _momentary(path, error) or unreadable from None
 
-    @staticmethod
-    def connect(path: str, patience: float) -> sqlite3.Connection:
+    def connect(self, path: str, patience: float) -> sqlite3.Connection:
         """A connection set up as every connection to a state file must be."""
         connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+        pages = _LEFT_PAGES if self._leaves_log else _CHECKPOINT_PAGES
         try:
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
         except BaseException:
             connection.close()
             raise
@@ -233,7 +238,26 @@ class StateFile:
         """Let go of the file."""
         with self._lock:
             self._closed = True
+            # The last connection copies the log into the file, with two syncs, unless it may only read.
+            reader = self._reader() if self._leaves_log and self._connection is not None else None
             self._disconnect()
+            if reader is not None:
+                reader.close()
+
+    def _reader(self) -> sqlite3.Connection | None:
+        path = self.path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+        with suppress(sqlite3.Error):
+            reader = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=0, check_same_thread=False)
+            reader.execute("SELECT count(*) FROM consent").fetchone()  # only now does it hold the file open
+            return reader
+        return None
+
+    def begin_log(self) -> None:
+        """Leave a log that has begun, with a sync: the next program that leaves it need not do that."""
+        self._leaves_log = True
+        with suppress(sqlite3.Error), self._hold(0.25) as connection:
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA user_version = {known_layout()}")
 
     def __del__(self) -> None:
         with suppress(Exception):
@@ -306,7 +330,7 @@ class StateFile:
             raise
         # Its last user may have died between an answer and the wiping; and an older version that meets an upgraded
         # file looks into the file first, not into the log.
-        self._log_to_wipe = True
+        self._log_to_wipe = not self._leaves_log
         return connection
 
     def _open(self, identity: Identity | None, patience: float) -> tuple[sqlite3.Connection, list[str]]:

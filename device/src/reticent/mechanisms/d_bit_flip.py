@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 from reticent.errors import ParameterError
 from reticent.frozen import freeze, frozen
+from reticent.hashes import sha256
 from reticent.mechanisms.grids import Buckets, Grid
 from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Measured, Mechanism, MetricTable
 from reticent.mechanisms.response import SCALE, Number, RandomizedResponse

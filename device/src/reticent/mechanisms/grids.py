@@ -116,7 +116,9 @@ class Buckets:
             raise ParameterError("max_value", "a number > 0", max_value)
         if not isinstance(count, int) or count < 2:
             raise ParameterError("buckets", "a whole number >= 2", count)
-        return cls((top * edge / count for edge in range(count + 1)), absent)
+        return cls(
+            (Fraction(top.numerator * edge, top.denominator * count) for edge in range(count + 1)), absent
+        )
 
     def __len__(self) -> int:
         return len(self.edges) - 1 + self.absent

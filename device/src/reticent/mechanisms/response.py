@@ -32,6 +32,8 @@ def exact(number: Number, name: str = "number") -> Fraction:
     >>> exact(0.1), exact("1/3"), exact(2)
     (Fraction(1, 10), Fraction(1, 3), Fraction(2, 1))
     """
+    if type(number) is Fraction:
+        return number
     try:
         if isinstance(number, float):
             return Fraction(repr(float(number)))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from functools import cached_property
-from hashlib import sha256
 from typing import Literal
 
 from reticent.errors import ParameterError
 from reticent.frozen import frozen
+from reticent.hashes import sha256
 from reticent.mechanisms import Buckets, Channel, Flip, Mechanism
 from reticent.times import FIRST_MONDAY, first_round_from, start_of
 

@@ -334,7 +334,7 @@ def _answers(table: TomlTable, fields: Mapping[str, Any], declared: int) -> Answ
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_DURATION = re.compile(r"([1-9][0-9]{0,8})(s|m|h|d)")
+_DURATION = r"([1-9][0-9]{0,8})(s|m|h|d)"
 
 
 class TomlTable:
@@ -463,7 +463,9 @@ class TomlTable:
     def seconds(self, key: str) -> int | None:
         """A duration such as "6h", in seconds."""
         expected = 'a duration such as "90s", "30m", "6h" or "1d"'
-        text = self.read(key, expected, lambda value: isinstance(value, str) and _DURATION.fullmatch(value))
+        text = self.read(
+            key, expected, lambda value: isinstance(value, str) and re.fullmatch(_DURATION, value)
+        )
         return None if text is None else int(text[:-1]) * _SECONDS[text[-1]]
 
     def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str | None:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from fractions import Fraction
 from functools import cached_property
-from hashlib import sha256
 
 from reticent.errors import ParameterError, PlanError, Problem
 from reticent.frozen import freeze, frozen, replace
+from reticent.hashes import sha256
 from reticent.plan.metric import Answers, Group, JointLimit, Metric, Segment, Window
 from reticent.plan.parse import MAX_TEXT, MIN_REPORTS, parse
 from reticent.times import round_at, start_of

@@ -88,7 +88,8 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[A
         if metric.name not in grouped:
             parts.append([Decimal(0), window.logarithm])
         few = tuple(map(_small, (metric, plan.metrics[place - 1]) if plan.asked_bytes else (metric,)))
-        copy = replace(plan, version=1, metrics=few, groups=(), segments=(), expires=None)
+        alone = Answers(plan.answers.window)
+        copy = replace(plan, version=1, metrics=few, groups=(), segments=(), expires=None, answers=alone)
         worst, count, independent = _two_windows(copy)
         claim = compose([card.metrics[metric.name].round] * 2)
         over = f"all pairs of {count} histories, by the answering code"
@@ -289,52 +290,27 @@ def _outputs_of(
     One or two cohorts stand for all, since a cohort is public and independent of values. Of several answer bits
     the first two, in which such values differ, are enumerated.
     """
-    tells = [
-        cohort
-        for cohort in range(COHORTS)
-        if all(metric.mechanism.extremes(cohort) for metric in plan.metrics)
-    ]
-    cohorts = (
-        [(tells[0] + more) % COHORTS for more in range(most if plan.uses_cohort else 1)] if tells else [0]
-    )
+    cohorts = _cohorts(plan, most)
     window = plan.answers.window
     ranks: Outputs = [(1, place.to_bytes(8, "big").ljust(64)) for place in range(len(plan.metrics))]
     known: dict[tuple[str, str], Outputs] = {
         ("", "round"): _parts({-(-SCALE * place // window) for place in range(window)}),
         ("", "cohort"): [(1, bytes([cohort]).ljust(64)) for cohort in cohorts],
     }
+    orders: Outputs = [
+        (1, b"".join(place.to_bytes(8, "big") for place in order)) for order in (range(8), range(8, 0, -1))
+    ]
     for metric in plan.metrics:
-        mechanism = metric.mechanism
-        known[metric.name, "metrics"] = ranks  # every set of metrics can be asked; equal draws go by name
         values = {moment[name] for moment in moments for name in metric.recorded}
         if metric.parts:
-            sums = {
-                sum((moment[name] or 0 for name in metric.recorded[: place + 1]), Fraction(0))
-                for moment in moments
-                for place in range(len(metric.parts))
-            }
-            known[metric.name, "moment"] = _parts(
-                {-(-SCALE * used // Fraction(metric.max_total)) for used in sums}
-            )
+            known[metric.name, "moment"] = _parts(_moment_cuts(metric, moments))
             values = {*range(len(metric.parts)), None}
-        known[metric.name, "alpha"] = _parts(
-            {
-                -(-SCALE * (high - value) // (high - low))
-                for low, high in pairwise(mechanism.grid.points if mechanism.grid else ())
-                for value in values
-                if value is not None and low < value < high
-            }
+        known[metric.name, "metrics"] = ranks  # every set of metrics can be asked; equal draws go by name
+        known[metric.name, "alpha"] = _parts(_alpha_cuts(metric, values))
+        known[metric.name, "memo"] = _parts(
+            _memo_cuts(metric, values, cohorts), min(metric.mechanism.memo_draws, 2)
         )
-        classes = {
-            (mechanism.memo_class(value, alpha, cohort), cohort)
-            for value, alpha, cohort in product(values, (0, SCALE - 1), cohorts)
-        }
-        cuts = {cut for pair in classes for cut in mechanism.cuts(*pair)}
-        known[metric.name, "memo"] = _parts(cuts, min(mechanism.memo_draws, 2))
-        known[metric.name, "base"] = [
-            (1, b"".join(place.to_bytes(8, "big") for place in order))
-            for order in (range(8), range(8, 0, -1))
-        ]
+        known[metric.name, "base"] = orders
 
     def outputs(fields: list[bytes]) -> Outputs:
         name = fields[0].decode()
@@ -345,6 +321,49 @@ def _outputs_of(
         return known[name, purpose]
 
     return outputs
+
+
+def _cohorts(plan: Plan, most: int) -> list[int]:
+    """Neighbouring cohorts, the first of which tells values of every metric apart."""
+    tells = [
+        cohort
+        for cohort in range(COHORTS)
+        if all(metric.mechanism.extremes(cohort) for metric in plan.metrics)
+    ]
+    if not tells:
+        return [0]
+    return [(tells[0] + more) % COHORTS for more in range(most if plan.uses_cohort else 1)]
+
+
+def _moment_cuts(metric: Metric, moments: Sequence[Mapping[str, Value | None]]) -> set[int]:
+    """The draws from which on another part of a split is in front."""
+    sums = {
+        sum((moment[name] or 0 for name in metric.recorded[: place + 1]), Fraction(0))
+        for moment in moments
+        for place in range(len(metric.parts))
+    }
+    return {-(-SCALE * used // Fraction(metric.max_total)) for used in sums}
+
+
+def _alpha_cuts(metric: Metric, values: set[Value | None]) -> set[int]:
+    """The draws from which on one of the values is rounded to another point of the grid."""
+    grid = metric.mechanism.grid
+    return {
+        -(-SCALE * (high - value) // (high - low))
+        for low, high in pairwise(grid.points if grid else ())
+        for value in values
+        if value is not None and low < value < high
+    }
+
+
+def _memo_cuts(metric: Metric, values: set[Value | None], cohorts: Sequence[int]) -> set[int]:
+    """The draws from which on one of the values has another answer."""
+    mechanism = metric.mechanism
+    classes = {
+        (mechanism.memo_class(value, alpha, cohort), cohort)
+        for value, alpha, cohort in product(values, (0, SCALE - 1), cohorts)
+    }
+    return {cut for pair in classes for cut in mechanism.cuts(*pair)}
 
 
 def _parts(cuts: set[int], words: int = 1) -> Outputs:

@@ -12,14 +12,12 @@ From a question to a plan.
 """
 
 from reticent_lab.design.question import LENGTHS, Figure, QuantileGoal, Question
-from reticent_lab.design.search import WINDOWS, PlannedMetric, PlanShape, Proposal, proposals
-from reticent_lab.design.spread import ValueSpread, round_numbers
+from reticent_lab.design.search import WINDOWS, PlanShape, Proposal, proposals
+from reticent_lab.design.spread import ValueSpread
 from reticent_lab.design.suggestion import (
-    Suggestion,
     accuracy,
     check_command,
     described,
-    losses_in_words,
     plan_text,
     reasons,
     suggest,
@@ -30,19 +28,15 @@ __all__ = [
     "WINDOWS",
     "Figure",
     "PlanShape",
-    "PlannedMetric",
     "Proposal",
     "QuantileGoal",
     "Question",
-    "Suggestion",
     "ValueSpread",
     "accuracy",
     "check_command",
     "described",
-    "losses_in_words",
     "plan_text",
     "proposals",
     "reasons",
-    "round_numbers",
     "suggest",
 ]

@@ -246,8 +246,13 @@ def compared(best: Proposal, other: Proposal) -> str:
 
 def plan_text(answer: Suggestion) -> str:
     """A whole plan.toml, with the reasons as comments."""
+    comments = "".join(f"# {line}".rstrip() + "\n" for line in _comments(answer))
+    return comments + _tables(answer.best)
+
+
+def _comments(answer: Suggestion) -> list[str]:
     best = answer.best
-    question, shape = best.question, best.shape
+    question = best.question
     lines = [f"Made by reticent design for {question.devices:,} devices; {promise(question)}."]
     if question.segments > 1:
         lines.append(f"Half-widths are those of each of {question.segments} equal segments.")
@@ -264,9 +269,12 @@ def plan_text(answer: Suggestion) -> str:
     for number, other in enumerate(answer.alternatives, 1):
         lines += ["", f"Alternative {number}, {other.what}: {losses_in_words(other.proposal)};"]
         lines += [f"  {part.figure.name} {accuracy(part, question)}" for part in other.proposal.parts]
-    lines += ["", f"Name an owner and a day of expiry. {check_command(answer, 'plan.toml')}"]
-    text = "".join(f"# {line}".rstrip() + "\n" for line in lines)
-    text += f'\n[plan]\nname = "{question.name}"\nversion = 1\nround = "{duration(shape.round_days * DAY)}"\n'
+    return [*lines, "", f"Name an owner and a day of expiry. {check_command(answer, 'plan.toml')}"]
+
+
+def _tables(best: Proposal) -> str:
+    question, shape = best.question, best.shape
+    text = f'\n[plan]\nname = "{question.name}"\nversion = 1\nround = "{duration(shape.round_days * DAY)}"\n'
     if shape.window_days:
         text += f'\n[answers]\nkind = "sampled"\nwindow = "{shape.window_days}d"\n'
     elif shape.asked < len(best.parts):

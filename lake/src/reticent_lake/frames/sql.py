@@ -164,7 +164,8 @@ def _tallying(plan: Plan, tags: Sequence[str]) -> dict[str, str]:
 
 def _start(plan: Plan) -> str:
     """When a round starts."""
-    return f"round * {plan.round_seconds} + {plan.round(0).start}"
+    first = plan.round(0).start  # not 0 for rounds of whole weeks
+    return f"round * {plan.round_seconds}" + (f" + {first}" if first else "")
 
 
 def _asked(plan: Plan) -> range:

@@ -39,7 +39,6 @@ __all__ = [
     "asked_place",
     "bit_place",
     "count_round",
-    "files_at",
     "folder_of",
     "open_lake",
 ]

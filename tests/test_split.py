@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 
@@ -12,6 +13,7 @@ from scipy.stats import chi2
 
 from reticent.device import Policy, answer
 from reticent.device.answers import part_at, part_hit
+from reticent.device.prf import FixedPurpose
 from reticent.errors import ParameterError, PlanError
 from reticent.losses import loss_of_report
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean, SubsetSelection
@@ -171,6 +173,27 @@ def hits_a_bar(amounts: tuple[int, ...], limit: int, dart: int) -> bool:
     """Whether a dart hits, by its bar and height."""
     bar, height = divmod(dart * (len(amounts) + 1), 2**64)
     return height * limit < [*amounts, limit - sum(amounts)][bar] * 2**64
+
+
+def test_a_dart_hits_below_the_height_of_a_bar_to_the_last_digit_and_none_may_hit() -> None:
+    edge = -(
+        -(2**64 // 3 + 1) // 2
+    )  # of two bars, a third of the limit high: the first dart that misses the first
+    assert (part_hit((1,), 3, [edge - 1]), part_hit((1,), 3, [edge])) == (0, None)
+    assert (part_hit((6, 0, 3), 12, [2**61 - 1]), part_hit((6, 0, 3), 12, [2**61])) == (0, None)
+
+
+def test_a_split_costs_the_same_darts_whatever_its_amounts_are() -> None:
+    class Counting(HashDraws):
+        def fixed(self, metric: Metric, purpose: FixedPurpose, count: int) -> Sequence[int]:
+            asked.append((purpose, count))
+            return super().fixed(metric, purpose, count)
+
+    plan = Plan.from_toml(REMEMBERED)
+    for values in ({}, {"apps/editor": 21_600}, {"apps/editor": 7, "apps/games": 90_000}):
+        asked: list[tuple[str, int]] = []
+        answer(Counting(7, 1, plan.name, None), plan, 80_000, values)
+        assert asked == [("darts", 48 * 4)]
 
 
 def test_one_second_from_the_last_to_the_first_label() -> None:

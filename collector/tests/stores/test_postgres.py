@@ -209,6 +209,7 @@ def test_every_column_has_a_comment(bench: Bench, url: str) -> None:
     assert bare == []
     assert [name for (name,) in tables] == [
         "admin_log",
+        "comparisons",
         "counts",
         "deleted",
         "keys",

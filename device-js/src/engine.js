@@ -256,8 +256,8 @@ export class Engine {
       for (const kept of data.reports) if (kept.state === "waiting") kept.state = kept.told ? "expired" : "local";
       return;
     }
-    // No round that touches another consent is answered.
-    data.silentThrough = Math.max(data.silentThrough, this.current);
+    // No round that touches another consent is answered; before the first plan there is none.
+    if (data.secret || data.lost) data.silentThrough = Math.max(data.silentThrough, this.current);
     data.totals = emptyTable();
     if (!this.records) this.#wipe();
   }

@@ -262,7 +262,7 @@ def _with_rules(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]
     for rule in state.silenced_by:
         if rule not in silenced_by:  # rounds that began under it, in an earlier run too, stay unanswered
             state = _without_pause(state, moment, rule)
-    for rule in silenced_by:
+    for rule in silenced_by if state.plans else ():  # before the first plan there is no round to answer
         state = paused(state, moment, rule)
     return state
 

@@ -18,10 +18,8 @@ from reticent.frozen import replace
 from reticent.times import first_round_from
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from reticent.device.engine import Moment
-    from reticent.device.state import DeviceState, Pause
+    from reticent.device.state import DeviceState
     from reticent.plan import Plan
 
 
@@ -130,17 +128,11 @@ def _take_over(state: DeviceState, moment: Moment, plan: Plan) -> tuple[DeviceSt
         state,
         plans={**state.plans, plan.version: held},
         enrolled_from=first if state.enrolled_from is None else state.enrolled_from,
-        pauses=_lasting(state) if state.enrolled_from is None else state.pauses,
         changed_in=first if asks_new else state.changed_in,
     )
     if plan.answers.sampled:
         state = ledger.raise_limits(state, 0.0, 0.0, sampled=True)
     return ledger.hold(state, plan), [], False
-
-
-def _lasting(state: DeviceState) -> Mapping[tuple[int, str], Pause]:
-    """Pauses without those that have ended: a device answers no round before it is enrolled, if the clock goes back."""
-    return {key: pause for key, pause in state.pauses.items() if pause.through_round is None}
 
 
 def timeline(state: DeviceState, plan: Plan | None) -> list[tuple[int, Plan]]:

@@ -243,6 +243,13 @@ def test_answers_under_local_that_are_no_longer_listed_are_wiped_too(
     assert in_file().past == {}
 
 
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 def test_threads_that_find_a_new_file_at_once_share_one_session(
     device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,15 +258,14 @@ def test_threads_that_find_a_new_file_at_once_share_one_session(
     found, looked = threading.Event(), threading.Event()
     opened, entered = StateFile.__init__, Session.set_consent
 
-    def open_together(*arguments: Any) -> None:
+    def open_together(*arguments: Any, **options: Any) -> None:
         if threading.current_thread() is agreeing:
-            opened(*arguments)
+            opened(*arguments, **options)
             assert found.wait(10)
         else:
             found.set()
-            while device._session is None:
-                time.sleep(0.001)
-            opened(*arguments)
+            wait_until(lambda: device._session is not None)
+            opened(*arguments, **options)
 
     def enter_later(session: Session, choice: Consent) -> bool:
         assert looked.wait(10)
@@ -269,8 +275,7 @@ def test_threads_that_find_a_new_file_at_once_share_one_session(
     monkeypatch.setattr(Session, "set_consent", enter_later)
     agreeing = threading.Thread(target=device.set_consent, args=("granted",))
     agreeing.start()
-    while not Path(device._settings.state).exists():
-        time.sleep(0.001)
+    wait_until(Path(device._settings.state).exists)
     assert device.report() is None
     looked.set()
     agreeing.join()

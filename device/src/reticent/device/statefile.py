@@ -118,15 +118,15 @@ class StateFile:
             unreadable = StateError(f"{path}: cannot be read as a state file (corrupt).")
             raise _momentary(path, error) or unreadable from None
 
-    def connect(self, path: str, patience: float) -> sqlite3.Connection:
+    @staticmethod
+    def connect(path: str, patience: float) -> sqlite3.Connection:
         """A connection set up as every connection to a state file must be."""
         connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
-        pages = _LEFT_PAGES if self._leaves_log else _CHECKPOINT_PAGES
         try:
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         except BaseException:
             connection.close()
             raise
@@ -331,6 +331,8 @@ class StateFile:
         # Its last user may have died between an answer and the wiping; and an older version that meets an upgraded
         # file looks into the file first, not into the log.
         self._log_to_wipe = not self._leaves_log
+        if self._leaves_log:
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_LEFT_PAGES}")
         return connection
 
     def _open(self, identity: Identity | None, patience: float) -> tuple[sqlite3.Connection, list[str]]:
@@ -426,7 +428,7 @@ class StateFile:
 
 def _upgrade(path: str, connection: sqlite3.Connection, identity: Identity | None) -> None:
     """
-    RunFacts the missing steps in one durable transaction: after a crash the file has the old layout or the new one.
+    Run the missing steps in one durable transaction: after a crash the file has the old layout or the new one.
 
     A file that was broken before is quarantined like any other. One that was whole stays as it is where a step
     fails: a new secret would cost privacy.

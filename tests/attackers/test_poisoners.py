@@ -213,7 +213,7 @@ def test_sending_again_moves_nothing_and_is_seen(collected: Callable[..., Poison
 
 def test_the_pages_say_how_far_liars_could_have_moved_it(collected: Callable[..., Poisoned]) -> None:
     found = collected(True)
-    assert "If 1 % of the reports were dishonest" in found.page
+    assert "If 1\u00a0% of the reports were dishonest" in found.page
     assert found.estimates["mean"]["manipulation"] == pytest.approx(exp(1) / (exp(1) - 1))
 
 

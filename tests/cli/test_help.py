@@ -101,6 +101,7 @@ def test_each_example_works(run: Any, folder: Path, line: str) -> None:
     program, *arguments = shlex.split(line)
     assert program == "reticent"
     (folder / "seconds.csv").write_text("seconds\n0\n0\n600\n7200\n")
+    (folder / "starts.csv").write_text("start_ms\n80\n90\n150\n900\n")
     if arguments[0] in SLOW:
         VERBS[arguments[0],].make_context("reticent", arguments[1:]).close()
         return

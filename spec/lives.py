@@ -890,12 +890,17 @@ life(
     start(3), at(4, "flush"), at(5, "flush"),
 )  # fmt: skip
 life(
-    "clock-back-before-the-first-plan",
-    "A rule held, and a refused plan was agreed to, by a clock that was weeks ahead: no round was lost by that.",
+    "clock-back-after-a-rule",
+    "A rule held until a clock that was weeks ahead: before the first plan there is no round that it could silence.",
     start(consent="unset", environment=["CI"]), at(0.2, "consent", choice="unset"), at(1, "close"),
-    start(202, plan="seven", consent="unset"),
-    at(202.2, "consent", choice="granted"), at(203, "close"), start(3, ask_again=False), at(4, "flush"), add(4, 10),
-    at(5, "flush"), at(6, "flush"),
+    start(202, consent="unset"), at(203, "close"), start(3, consent="unset"), at(3.2, "consent", choice="granted"),
+    at(4, "flush"), add(4, 10), at(5, "flush"), at(6, "flush"),
+)  # fmt: skip
+life(
+    "clock-back-after-a-refused-plan",
+    "A refused plan was agreed to by a clock that was weeks ahead: no round is lost by that.",
+    start(202, plan="seven"), at(202.2, "consent", choice="granted"), at(203, "close"), start(3, ask_again=False),
+    at(4, "flush"), add(4, 10), at(5, "flush"), at(6, "flush"),
 )  # fmt: skip
 EXPIRY = (1_728_086_400 / LENGTH) - HERE  # 2024-10-05, 00:00 UTC
 life(

@@ -107,9 +107,11 @@ def write_limits(path: str, limits: LossLimits, epoch: int) -> None:
     descriptor = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     try:
         os.write(descriptor, f"{text} {blake2b(text.encode(), digest_size=8).hexdigest()}\n".encode())
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
     os.replace(draft, path + LIMITS)
+    _sync_folder(folder_of(path))  # a power cut that damages the file must not leave an earlier, lower copy
 
 
 def set_aside(path: str, epoch: int) -> None:

@@ -15,8 +15,9 @@ Object.defineProperty(crypto, "getRandomValues", {
 
 globalThis.fetch = async (_, { body }) => {
   here.bodies.push(body);
-  const { status, code } = here.answers.shift() ?? { status: 202 };
-  return new Response(code ? JSON.stringify({ code }) : "", { status });
+  const { status, code, retry_after: wait } = here.answers.shift() ?? { status: 202 };
+  const headers = wait === undefined ? {} : { "Retry-After": String(wait) };
+  return new Response(code ? JSON.stringify({ code }) : "", { status, headers });
 };
 
 const state = {

@@ -41,16 +41,16 @@ def later() -> float:
     return LATER
 
 
-def fill(store: Store, rounds: range, devices: int = 95, seal: bool = True) -> None:
+def fill(store: Store, rounds: range, devices: int = 95, seal: bool = True, text: str = PLAN) -> None:
     """Sealed rounds with reports of Windows (60), Linux (30) and macOS (5, which are too few to be shown)."""
-    plan = Plan.from_toml(PLAN)
+    plan = Plan.from_toml(text)
     layout = Layout(plan)
     store.register(plan)
     for number in rounds:
         reports = [
             Report(
                 "shop",
-                1,
+                plan.version,
                 number,
                 place.to_bytes(8) + number.to_bytes(8),
                 bytes([place * (number % 5 + 3) * 37 % 256 & ~((1 << (-plan.bits % 8)) - 1)]),
@@ -59,7 +59,7 @@ def fill(store: Store, rounds: range, devices: int = 95, seal: bool = True) -> N
             )
             for place in range(devices)
         ]
-        key = RoundKey("shop", 1, number)
+        key = RoundKey("shop", plan.version, number)
         store.append({key: b"".join(map(layout.pack, reports))})
         if seal:
             store.seal(key)
@@ -129,6 +129,8 @@ def test_the_table_says_what_readers_are_shown(store: Store) -> None:
         back = estimates_from_frame(pa.Table.from_pylist(kept, schema=schema))
         expected = estimates_from_frame(estimates_to_frame(told))
         assert sorted(map(repr, back)) == sorted(map(repr, expected))
+    baselines = query(store, "SELECT DISTINCT CAST(baseline_segment AS TEXT) FROM differences")
+    assert [json.loads(text) for (text,) in baselines] == [{"os": "windows"}], "rare tags are not one tag"
     assert list(problems(store, later)) == []
 
 
@@ -356,6 +358,20 @@ def test_a_round_that_makes_a_day_final_makes_comparisons_with_it(store: Store) 
     write_results(store, later)
     assert [rounds for _, rounds in compared_rounds(store)] == [4]
     assert list(problems(store, later)) == []
+
+
+def test_a_day_that_is_final_after_a_later_one_is_compared_with_it(in_memory: Store) -> None:
+    """Devices of an older version of the plan had more time; of the last round of their day there is no report."""
+    older = PLAN.replace('grace = "1h"', 'grace = "3d"')
+    fill(in_memory, range(MONDAY, MONDAY + 3), text=older)
+    fill(in_memory, range(MONDAY + 4, MONDAY + 8), text=PLAN.replace("version = 1", "version = 2"))
+    closed = (MONDAY + 8) * HOURS_6 + 7200
+    write_results(in_memory, lambda: closed)
+    assert [key.start for key in table(in_memory) if key.every == "day"] == [(MONDAY + 4) * HOURS_6]
+    assert compared_rounds(in_memory) == []
+    write_results(in_memory, later)
+    assert [rounds for _, rounds in compared_rounds(in_memory)] == [3]
+    assert list(problems(in_memory, later)) == []
 
 
 def test_a_round_that_is_sealed_while_days_are_written_is_in_what_is_compared_with_it(

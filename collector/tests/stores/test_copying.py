@@ -13,10 +13,11 @@ from click.testing import CliRunner
 from tests.shared.postgres import PostgresServer
 
 from reticent_collector.cli.root import reticent as command
-from reticent_collector.results import write_results
+from reticent_collector.results import problems, write_results
 from reticent_collector.stores import (
     Appended,
     Count,
+    PeriodKey,
     RoundKey,
     SqliteBackend,
     Steps,
@@ -73,6 +74,10 @@ def content(store: Store, name: str) -> dict[str, Any]:
             period: sorted(store.table.results(period), key=lambda row: json.dumps(row, sort_keys=True))
             for period in periods
         },
+        "comparisons": {
+            period: sorted(store.table.comparisons(period), key=lambda row: json.dumps(row, sort_keys=True))
+            for period in periods
+        },
     }
 
 
@@ -96,6 +101,7 @@ def test_a_copy_holds_what_the_store_holds(
     there = opened(target)
     assert content(there, bench.name) == content(bench.store, bench.name)
     assert len(content(there, bench.name)["results"]) == answer["periods"] > 5
+    assert any(content(there, bench.name)["comparisons"].values())
     assert there.verify() == []
     late = bench.append([*bench.reports(2, PRUNED), *bench.reports(3, SEALED[0])], there)
     assert late == {bench.key(PRUNED): Appended(late=2), bench.key(SEALED[0]): Appended(late=3)}
@@ -203,6 +209,30 @@ def test_a_period_with_other_rounds_is_not_copied(address: Callable[[str, str], 
     assert ("day", 4 * 86_400) not in starts
     assert ("day", 5 * 86_400) not in starts
     assert ("round", 100 * 3600) in starts
+
+
+def test_a_period_that_changes_while_it_is_copied_is_written_by_the_collector(
+    address: Callable[[str, str], str], opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round is pruned in the one store, or sealed in the other, when the results of its day are under way."""
+    source, target = address("sqlite", "from"), address("sqlite", "to")
+    bench, there = filled(source, opened), opened(target)
+    assert bench.store.table is not None
+    assert there.table is not None
+    read = bench.store.backend.results
+
+    def results(period: PeriodKey) -> list[dict[str, object]]:
+        bench.store.prune(bench.key(SEALED[0]))
+        bench.append(bench.reports(300, SEALED[2] + 1), there)
+        there.seal(bench.key(SEALED[2] + 1))
+        return read(period)
+
+    monkeypatch.setattr(bench.store.backend, "results", results)
+    copy_store(bench.store, there)
+    days = {period.start // 86_400 for period in there.table.written(bench.name) if period.every == "day"}
+    assert days == set()
+    write_results(there)
+    assert list(problems(there)) == []
 
 
 def test_a_damaged_round_keeps_no_other_from_being_copied(

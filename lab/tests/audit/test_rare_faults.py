@@ -60,6 +60,7 @@ class RareClient:
         self.rounds = 0  #: Since the last event
         self.last = 0
         self.values: Callable[[dict[str, str]], dict[str, str]] = dict
+        self.rules: dict[str, Any] = {}  #: Rules of this client's own, by name
         return True
 
     @property
@@ -86,7 +87,8 @@ class RareClient:
         self.fault(self, given)
         if given["do"] == "nothing":
             return {"sent": []}
-        with patch.object(interpreter.reference, "answer", self.answer):
+        others = patch.dict(vars(interpreter), self.rules)
+        with patch.object(interpreter.reference, "answer", self.answer), others:
             self.seen = interpreter.act(self.state, given, now)
         self.fault(self, given)
         self.reports += len(self.seen["sent"])

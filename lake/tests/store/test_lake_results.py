@@ -10,7 +10,7 @@ import pandas
 import polars
 import pyarrow.parquet as pq
 import pytest
-from tests.shared.lakes import Bay, die_at, meanwhile
+from tests.shared.lakes import Bay, die_at, meanwhile, mixed_group
 from tests.shared.plans import MINUTES
 from tests.shared.reports import PLANS, fill, make_reports
 from tests.shared.writers import KEY
@@ -137,15 +137,20 @@ def writing(bay: Bay) -> int:
     return write_results(bay.store)
 
 
+def made(bay: Bay) -> dict[str, bytes]:
+    return {path: data for path, data in bay.files.files.items() if path.startswith("results/")}  # type: ignore[attr-defined]
+
+
+def compared(bay: Bay) -> dict[str, bytes]:
+    return {path: data for path, data in bay.files.files.items() if path.startswith("comparisons/")}  # type: ignore[attr-defined]
+
+
 def test_dying_anywhere_or_writing_beside_another_comes_to_the_same() -> None:
     def sealed() -> Bay:
         bay = Bay(TWO_MEANS)
         assert bay.store.seal(KEY)
         bay.watched.steps = 0
         return bay
-
-    def made(bay: Bay) -> dict[str, bytes]:
-        return {path: data for path, data in bay.files.files.items() if path.startswith("results/")}  # type: ignore[attr-defined]
 
     whole = sealed()
     sizes = [0, 0]
@@ -196,9 +201,7 @@ def test_a_round_that_comes_after_its_day_was_written_is_in_it(store: Store) -> 
     plan = PLANS["one-of"]
     key = fill(store.url, plan, make_reports(plan, 200, 102, (102,)))
     assert open_store(store.url).seal(key)
-    assert (
-        write_results(store) == 1 + 4 + 2
-    )  # the round, its window, day, week and month; a later window and day
+    assert write_results(store) == 1 + 4 + 1  # the round, its window, day, week and month; the next day
     assert list(problems(store)) == []
 
 
@@ -217,3 +220,73 @@ def test_one_metric_of_many_rounds(store: Store, tmp_path: Path) -> None:
         counts.write_text(damage)
         with pytest.raises(DamagedError, match=r"round=101\.json: is damaged"):
             open_store(store.url).metric_counts(keys, "minutes")
+
+
+def test_whoever_dies_leaves_no_comparison_out_that_a_round_sealed_later_makes() -> None:
+    """A collector dies while it writes a day; then a round is sealed of the day before, which is compared with it."""
+    day = 86_400 // TWO_MEANS.round_seconds
+    week_later = KEY._replace(round=KEY.round + 7 * day)
+    late = KEY._replace(round=KEY.round + 6 * day)
+
+    def sealed() -> Bay:
+        bay = Bay(TWO_MEANS)
+        for key in (week_later, late):
+            bay.store.append({key: mixed_group(range(20))})
+        assert bay.store.seal(KEY)
+        assert bay.store.seal(week_later)
+        bay.watched.steps = 0
+        return bay
+
+    def completed(store: Store) -> None:
+        store.seal(late)
+        write_results(store)
+        assert list(problems(store)) == []
+
+    whole = sealed()
+    sizes = [0, 0]
+    whole.watched.step = lambda number: sizes.append(len(made(whole)) + len(compared(whole)))
+    writing(whole)
+    whole.watched.step = lambda number: None
+    changes = [place - 1 for place in range(2, len(sizes)) if sizes[place] != sizes[place - 1]]
+    first = compared(whole)
+    completed(whole.store)
+    expected = compared(whole)
+    assert [path.count("_") for path in first] == [1]
+    assert sorted(path.count("_") for path in expected) == [1, 2], (
+        "the week, and the day with the one before it"
+    )
+    for place in changes:
+        bay = sealed()
+        die_at(bay, place, writing)
+        completed(bay.other())
+        assert compared(bay) == expected
+
+
+def test_a_day_written_while_a_round_before_it_is_sealed_is_compared_with_it() -> None:
+    """The round has no counts yet when another collector writes the day after it."""
+    day = 86_400 // TWO_MEANS.round_seconds
+    after = KEY._replace(round=KEY.round + day)
+
+    def sealing(bay: Bay) -> bool:
+        return bay.store.seal(KEY)
+
+    def sealed() -> Bay:
+        bay = Bay(TWO_MEANS)
+        bay.store.append({after: mixed_group(range(20))})
+        assert bay.store.seal(after)
+        bay.watched.steps = 0
+        return bay
+
+    whole = sealed()
+    sizes = [0, 0]
+    whole.watched.step = lambda number: sizes.append(len(whole.files.files))  # type: ignore[attr-defined]
+    assert sealing(whole)
+    changes = [place - 1 for place in range(3, len(sizes)) if sizes[place] != sizes[place - 1]]
+    assert len(changes) > 3
+    for place in (1, *changes):
+        bay = sealed()
+        other = bay.other()
+        meanwhile(bay, place, sealing, lambda other=other: write_results(other))
+        write_results(other)
+        assert list(problems(other)) == []
+        assert len(compared(bay)) == 1

@@ -9,16 +9,17 @@ the counts and can be rebuilt.
 
 A period is written once all of it is final, and then never changes. One exception: where a clock was ahead and a
 round comes after all, its seal, or the pass that overlooked it, removes the periods that it is in, and they are written
-again, with those that are compared with them. A store keeps which periods are completely written, so an interrupted
-pass is completed by the next one, in any process.
+again. Whenever a period is written after those that are compared with it, these get what they lack in the same pass,
+before it. A store keeps which periods are completely written, so an interrupted pass is completed by the next one, in
+any process.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from math import isclose
 from typing import Any
 
 from reticent.errors import ParameterError
@@ -56,7 +57,7 @@ def write_results(
     sealed = _sealed(store, results.plans())
     finished = {plan: dict(_finished(results, plan)) for plan in results.plans()}
     spans = {plan: _by_span(periods) for plan, periods in finished.items()}
-    periods = _unwritten(results, table, finished, rebuild)
+    periods = _unwritten(results, table, finished, spans, rebuild)
     done: dict[PeriodKey, Period] = {}
     for place, (key, period) in enumerate(periods.items()):
         progress(place, len(periods))
@@ -78,8 +79,15 @@ def write_results(
 Finished = Mapping[PeriodKey, Period]  # the periods of a plan that are final
 
 
+Spans = Mapping[tuple[object, Every, int], Period]  # by their rhythm, kind and first round
+
+
 def _unwritten(
-    results: Results, table: ResultsTable, finished: Mapping[str, Finished], rebuild: bool
+    results: Results,
+    table: ResultsTable,
+    finished: Mapping[str, Finished],
+    spans: Mapping[str, Spans],
+    rebuild: bool,
 ) -> dict[PeriodKey, Period]:
     """The periods to write, newest first; with `rebuild` all, after those that are no longer final were dropped."""
     periods: dict[PeriodKey, Period] = {}
@@ -88,11 +96,19 @@ def _unwritten(
         for key in sorted(written - of_plan.keys()) if rebuild else ():
             if not _is_damaged(results, key):  # else it could not be written again
                 table.drop_results(key)
-        periods |= {key: period for key, period in of_plan.items() if rebuild or key not in written}
+        new = {key: period for key, period in of_plan.items() if rebuild or key not in written}
+        periods |= new | _compared_with(new, of_plan, spans[plan])
     return dict(sorted(periods.items(), key=lambda item: (-item[0].end, -item[0].start)))
 
 
-Spans = Mapping[tuple[object, Every, int], Period]  # by their rhythm, kind and first round
+def _compared_with(new: Finished, finished: Finished, spans: Spans) -> dict[PeriodKey, Period]:
+    """The later periods that are compared with one of the new ones: they may have been written without it."""
+    oldest = min((key.start for key in new), default=math.inf)
+    return {
+        key: period
+        for key, period in finished.items()
+        if key.start > oldest and any(key_of(one) in new for one in _earlier(period, spans).values())
+    }
 
 
 def _by_span(periods: Finished) -> Spans:
@@ -237,7 +253,7 @@ def _place_of_comparison(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def _same(expected: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
     """Whether two rows are equal, up to the last digits, which versions of a library round differently."""
     return all(
-        isclose(cell, kept[name], rel_tol=1e-6, abs_tol=1e-9)
+        math.isclose(cell, kept[name], rel_tol=1e-6, abs_tol=1e-9)
         if isinstance(cell, float) and kept[name] is not None
         else cell == kept[name]
         for name, cell in expected.items()

@@ -10,6 +10,7 @@ from reticent_collector.stores.backend import (
     DamagedError,
     MetricDeletion,
     PeriodKey,
+    ResultsTable,
     RoundGoneError,
     RoundInfo,
     SealedRounds,
@@ -150,8 +151,21 @@ def _records(source: Store, key: RoundKey) -> Iterator[Records]:
 
 def _copy_results(source: Store, target: Store, copied: Copied) -> None:
     """Copy the results of periods that have the same rounds in both stores; a collector writes the others."""
-    if source.table is None or target.table is None:
+    table, other = source.table, target.table
+    if table is None or other is None:
         return
+    new = {period for name in {plan.name for plan in source.plans()} for period in other.written(name)}
+    new = _equal_periods(source, target, table) - new
+    for period in sorted(new):
+        other.put_results(period, table.results(period), table.comparisons(period))
+    overtaken = new - _equal_periods(source, target, table)  # rounds were sealed or pruned meanwhile
+    for period in overtaken:
+        other.drop_results(period)
+    copied.periods += len(new) - len(overtaken)
+
+
+def _equal_periods(source: Store, target: Store, table: ResultsTable) -> set[PeriodKey]:
+    """The periods in a table of which all rounds, and all that they may be compared with, are in both stores."""
     ours, theirs = (
         {info.key for info in store.rounds() if info.state == "sealed"} for store in (source, target)
     )
@@ -159,17 +173,12 @@ def _copy_results(source: Store, target: Store, copied: Copied) -> None:
     differ = [
         (key.plan, plans[key[:2]].round(key.round).start) for key in ours ^ theirs if key[:2] in plans
     ]  # usually none
-
-    def is_equal(period: PeriodKey) -> bool:
-        """Whether all rounds of it, and all that it may be compared with, are there too."""
-        return not any(name == period.plan and start < period.end for name, start in differ)
-
-    for name in sorted({plan.name for plan in plans.values()}):
-        for period in sorted(source.table.written(name) - target.table.written(name)):
-            if is_equal(period):
-                rows, comparisons = source.table.results(period), source.table.comparisons(period)
-                target.table.put_results(period, rows, comparisons)
-                copied.periods += 1
+    written = {period for name in {plan.name for plan in plans.values()} for period in table.written(name)}
+    return {
+        period
+        for period in written
+        if not any(name == period.plan and start < period.end for name, start in differ)
+    }
 
 
 def _name(key: RoundKey) -> str:

@@ -361,7 +361,7 @@ class SqlBackend(SqlTables):
             )
             for (number,) in rows:
                 transaction.execute("DELETE FROM counts WHERE round_id = ?", number)
-                self.drop_results_of(transaction, key, is_new=False)
+                self.drop_results_of(transaction, key)
         for (number,) in rows:
             for table in self.damaged_tables(number):
                 # A table with unreadable pages may not be droppable either; nothing refers to it any more.

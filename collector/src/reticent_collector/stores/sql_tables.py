@@ -292,11 +292,11 @@ class SqlTables(ABC):
         versions = (read_plan(self.url, text) for (text,) in texts)
         return [*{metric.name: None for version in versions for metric in version.metrics}]
 
-    def drop_results_of(self, transaction: Transaction, key: RoundKey, *, is_new: bool = True) -> None:
+    def drop_results_of(self, transaction: Transaction, key: RoundKey) -> None:
         """
         Remove the rows of every period that a round is in, whatever its version, and comparisons with it.
 
-        These periods are written again, and those that are compared with them: if the round `is_new`, all later ones.
+        These periods are written again, and those that were compared with them.
         """
         metrics = self._metrics_in(transaction, key.plan)
         plan, day = self.layout(key).plan, 86_400
@@ -321,17 +321,11 @@ class SqlTables(ABC):
                 )
                 with_it = (key.plan, metric, every, *[self.as_time(start)] * 3)
                 later = f"SELECT start_time {compared}"
-                if not is_new:
-                    transaction.execute(
-                        f"DELETE FROM periods WHERE plan = ? AND every = ? AND start_time IN ({later})",  # noqa: S608
-                        *(key.plan, every, *with_it),
-                    )
+                transaction.execute(
+                    f"DELETE FROM periods WHERE plan = ? AND every = ? AND start_time IN ({later})",  # noqa: S608
+                    *(key.plan, every, *with_it),
+                )
                 transaction.execute(f"DELETE {compared}", *with_it)
-        if is_new:
-            transaction.execute(
-                "DELETE FROM periods WHERE plan = ? AND start_time > ? AND (every <> 'round' OR ?)",
-                *(key.plan, self.as_time(start), plan.round_seconds > day),
-            )
 
     def written_rows(
         self, periods: Sequence[PeriodKey], metrics: Sequence[str], segments: Sequence[str]

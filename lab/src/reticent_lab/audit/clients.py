@@ -79,7 +79,7 @@ class SdkClient:
             device = self._devices[-1]
             self._transport.bodies = []
             self._transport.outcomes = [
-                outcome(answer["status"], None, json.dumps(answer).encode())
+                outcome(answer["status"], waiting(answer), json.dumps(answer).encode())
                 for answer in event.get("answers", [])
             ]
             result = self._call(device, event)
@@ -130,6 +130,11 @@ class SdkClient:
         """Remove the files."""
         self._end()
         self._folder.cleanup()
+
+
+def waiting(answer: Mapping[str, Any]) -> str | None:
+    """The header `Retry-After` of a collector's answer."""
+    return str(answer["retry_after"]) if "retry_after" in answer else None
 
 
 def number(given: object) -> object:

@@ -97,20 +97,25 @@ class LifeBuilder:
         self.first = first
         self.round = first
         self.events: list[Event] = []
-        self.version = plan.version
+        self.version = plan.version + source.randrange(3)
 
     def add(self, share: float, do: str, **more: Any) -> None:
         """One more event, this far into the round."""
         at = self.plan.round(self.round).start + int(share * self.plan.round_seconds)
         self.events.append({"at": at, "do": do, **more})
 
-    def start(self, share: float) -> None:
-        """The program starts, with the tags that the device has then."""
+    def start(self, share: float, text: str = "") -> None:
+        """The program starts, with the tags that the device has then, and its own plan or this one."""
         tags = {
             segment.name: self.source.choice([*segment.values, "unknown"]) for segment in self.plan.segments
         }
-        self.add(share, "open", plan=of_version(self.plan, self.version), consent="granted", policy="unlimited",
-                 segment=tags)  # fmt: skip
+        self.add(share, "open", plan=text or self.text, consent="granted", policy="unlimited", segment=tags)
+
+    @property
+    def text(self) -> str:
+        """The plan of the program: with each second version its first question is another one."""
+        text = of_version(self.plan, self.version)
+        return with_another_question(text) if self.version % 4 >= 2 else text
 
     def live(self, family: str, rounds: int) -> None:
         """Rounds in which values are recorded, with what is special about the family between them."""
@@ -121,6 +126,8 @@ class LifeBuilder:
             self.record()
             if self.source.random() < 0.5:
                 getattr(self, f"_{family}")()
+                if self.source.random() < 0.5:
+                    self.record(0.8)
             self.round += self.source.randint(1, longest)
             if family == "host":
                 self.take()
@@ -136,7 +143,9 @@ class LifeBuilder:
             answers = [self.source.choice(ANSWERS) for _ in range(self.source.randrange(4))]
         elif family != "values" and self.source.random() < 0.2:
             answers = [{"status": 503}]
-        self.add(0.05, "flush", answers=answers)
+        if answers and self.source.random() < 0.3:
+            answers[0] = {"status": 503, "retry_after": self.plan.round_seconds * 3 // 2}
+        self.add(self.source.choice((0, 0.05)), "flush", answers=answers)
         if self.source.random() < 0.1:
             self.add(0.06, "report")
 
@@ -148,8 +157,8 @@ class LifeBuilder:
         if self.source.random() < 0.1:
             self.add(0.06, "report")
 
-    def record(self) -> None:
-        """What a program records in a round: nothing, everything, or some of it."""
+    def record(self, share: float = 0.3) -> None:
+        """What a program records this far into a round: nothing, everything, or some of it."""
         pattern = self.source.choice(
             ("nothing", "zero", "top", "above", "odd", "point", "some", "some", "some", "some")
         )
@@ -159,19 +168,18 @@ class LifeBuilder:
             if metric.labels:
                 labels = [*metric.labels, "no such label"]
                 for _ in range(self.source.choice((1, 1, 2))):
-                    self.add(0.3, "choose", metric=metric.name, label=self.source.choice(labels))
+                    self.add(share, "choose", metric=metric.name, label=self.source.choice(labels))
                 continue
             for name in metric.recorded:
                 if pattern != "some":
-                    self.add(0.3, "set", metric=name, value=self.amount(metric, pattern))
+                    self.add(share, "set", metric=name, value=self.amount(metric, pattern))
                     continue
                 for _ in range(self.source.choice((1, 1, 2, 3))):
                     do, given = self.source.choice((("set", "value"), ("add", "amount")))
-                    self.add(
-                        0.3, do, metric=name, **{given: self.amount(metric, self.source.choice(_AMOUNTS))}
-                    )
+                    amount = self.amount(metric, self.source.choice(_AMOUNTS))
+                    self.add(share, do, metric=name, **{given: amount})
         if pattern == "some" and self.source.random() < 0.1:
-            self.add(0.3, "add", metric="no_such_metric", amount=1)
+            self.add(share, "add", metric="no_such_metric", amount=1)
 
     def amount(self, metric: Metric, pattern: str) -> object:
         """An amount that a metric is given."""
@@ -236,12 +244,19 @@ class LifeBuilder:
 
     def _versions(self) -> None:
         self.add(0.5, "close")
-        self.version += 1
-        self.start(0.6)
+        kind = self.source.choice(("next", "next", "older", "other"))
+        if kind == "next":
+            self.version += 1
+            self.start(0.6)
+        elif kind == "older":
+            self.start(0.6, of_version(self.plan, max(1, self.version - 1)))
+        else:
+            self.start(0.6, with_another_question(self.text))
 
     def _clock(self) -> None:
         self.add(0.4, "flush")
         self.round -= 1
+        self.record(0.85)
         self.add(0.9, "flush")
         self.round += 1
 
@@ -292,3 +307,10 @@ def points_of(metric: Metric) -> Sequence[int | Fraction]:
 def of_version(plan: Plan, version: int) -> str:
     """The text of a plan under another version."""
     return re.sub(r"(?m)^version\s*=\s*\d+", f"version = {version}", plan.text, count=1)
+
+
+def with_another_question(text: str) -> str:
+    """A plan whose first metric has half of its epsilon."""
+    return re.sub(
+        r"(\bepsilon\s*=\s*)([\d.]+)", lambda found: f"{found[1]}{float(found[2]) / 2:g}", text, count=1
+    )

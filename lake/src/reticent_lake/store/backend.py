@@ -367,7 +367,7 @@ class LakeBackend(LakeTables):
         """Remove a sealed round's counts, and what a repair moved; what is put later is late. False when not sealed."""
         self._check_writable()
         if self.files.has(counts_path(key)):  # which may be damaged
-            self.drop_results_with(key, is_new=False)  # first: results without counts could not be checked
+            self.drop_results_with(key)  # first: results without counts could not be checked
             self.seals.sweep(key)
             moved = folder_of(key, DAMAGED)
             for name in self.files.names(moved):

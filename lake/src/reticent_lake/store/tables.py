@@ -215,12 +215,8 @@ class LakeTables:
         """Make the missing files of a period."""
         self._check_writable()
         compared = [*map(dict, comparisons)]
-        if compared and not self._comparisons_of(period):
-            starts = [(str(row["baseline_start_time"]), str(row["baseline_end_time"])) for row in compared]
-            others = sorted({(seconds_of(start), seconds_of(end)) for start, end in starts})
-            name = "".join(f"_{start}-{end}" for start, end in others if start != period.start)
-            path = f"{COMPARISONS}/plan={period.plan}/{_name(period)}{name}.parquet"
-            self.files.put_new(path, _parquet(compared, COMPARED))
+        if compared:
+            self._put_comparisons(period, compared)
         by_metric: dict[str, list[Mapping[str, object]]] = {}
         for row in rows:
             by_metric.setdefault(str(row["metric"]), []).append(row)
@@ -228,8 +224,19 @@ class LakeTables:
         for metric in [*(by_metric.keys() - own.keys()), *own]:
             self.files.put_new(_path(period, metric), _parquet(by_metric.get(metric, []), SCHEMA))
 
+    def _put_comparisons(self, period: PeriodKey, rows: Sequence[Mapping[str, object]]) -> None:
+        """Make the file of the comparisons of a period, unless one has them all; it replaces one that has fewer."""
+        times = {(str(row["baseline_start_time"]), str(row["baseline_end_time"])) for row in rows}
+        spans = {(seconds_of(start), seconds_of(end)) for start, end in times} - {(period.start, period.end)}
+        kept = {path: _subtracted(path) for path in self._comparisons_of(period)}
+        if not any(spans <= others for others in kept.values()):
+            name = "".join(f"_{start}-{end}" for start, end in sorted(spans))
+            path = f"{COMPARISONS}/plan={period.plan}/{_name(period)}{name}.parquet"
+            self.files.put_new(path, _parquet(rows, COMPARED))
+        self.files.remove(path for path, others in kept.items() if others < spans)
+
     def _comparisons_of(self, period: PeriodKey) -> list[str]:
-        """The files of the comparisons of a period: one, or two where others were subtracted meanwhile."""
+        """The files of the comparisons of a period: one, or for a moment one that has fewer beside it."""
         folder = f"{COMPARISONS}/plan={period.plan}"
         return [
             f"{folder}/{name}"
@@ -287,22 +294,19 @@ class LakeTables:
             self._remove(_folder(period.plan, metric), [_path(period, metric)])
         self._remove(f"{COMPARISONS}/plan={period.plan}", self._comparisons_of(period))
 
-    def drop_results_with(self, key: RoundKey, *, is_new: bool = True) -> None:
+    def drop_results_with(self, key: RoundKey) -> None:
         """
         Remove the files of all periods that a round is in, including leftovers of a process that died.
 
-        So are those of periods that are compared with them, which are written again: if the round `is_new`, all
-        later ones.
+        So are those of periods that were compared with them. All are written again.
         """
         self._check_writable()
         plan = self.layout(key).plan
         start = plan.round(key.round).start
         folder_of_plan = f"{COMPARISONS}/plan={plan.name}"
         names = [name for name in self.files.names(folder_of_plan) if _holds(plan.name, name, start)]
-        later = {period for name in names if (period := _period(plan.name, name))}
-        later |= self.written(plan.name) if is_new else set()
-        for period in later:
-            if period.start > start and (period.every != "round" or plan.round_seconds > 86_400):
+        for period in {_period(plan.name, name) for name in names}:
+            if period and period.start > start:
                 self.drop_results(period)
         for metric in reversed(self._metrics_of(plan.name)):
             folder = _folder(plan.name, metric)
@@ -394,11 +398,16 @@ def _period(plan: str, name: str) -> PeriodKey | None:
 
 def _holds(plan: str, name: str, start: int) -> bool:
     """Whether a round that begins then is in a period of the file's name, compared or subtracted."""
-    period, match = _period(plan, name), _FILE.fullmatch(name)
-    if period is None or match is None:
-        return False
-    spans = [(period.start, period.end), *((int(low), int(high)) for low, high in _SPAN.findall(match[5]))]
-    return any(low <= start < high for low, high in spans)
+    period = _period(plan, name)
+    return period is not None and any(
+        low <= start < high for low, high in {(period.start, period.end)} | _subtracted(name)
+    )
+
+
+def _subtracted(path: str) -> set[tuple[int, int]]:
+    """The times of the periods that are subtracted in a file of comparisons, by its name."""
+    match = _FILE.fullmatch(path.rpartition("/")[2])
+    return {(int(start), int(end)) for start, end in _SPAN.findall(match[5])} if match else set()
 
 
 def _name(period: PeriodKey) -> str:

@@ -642,6 +642,21 @@ life(
     at(2.5, "flush"), at(3, "flush"), at(4, "flush"),
 )  # fmt: skip
 
+life(
+    "policy-year-of-windows",
+    "However a year begins, 54 windows of a week touch it: a limit for 53 of them is too low.",
+    start(plan="sampled", policy={"max_year": 53.5}), at(2, "flush"), at(3, "close"),
+    start(4, plan="sampled", policy={"max_year": 54}), at(5, "flush"),
+)  # fmt: skip
+
+life(
+    "policy-year-by-ends",
+    "A week of a year ago that has not ended 365 days before a window takes room beside it, also if it began earlier.",
+    on_day(66, "open", plan="sampled", consent="granted"), *[on_day(day, "flush") for day in range(74, 179, 7)],
+    on_day(173, "close"), on_day(440, "open", plan="sampled-month-28d-2", consent="granted", policy={"max_year": 15.5}),
+    *[on_day(day, "flush") for day in range(444, 510, 6)],
+)  # fmt: skip
+
 # Remembered answers about some of the metrics
 
 
@@ -759,6 +774,13 @@ life(
     at(4, "flush"), at(5, "flush"),
 )  # fmt: skip
 
+life(
+    "damage-after-a-lower-limit",
+    "Filled under a limit of 40, opened under the default and then damaged: the largest limit counts, not the latest.",
+    start(plan="seven", policy={"max_lifetime": 40, "max_window": 10}), at(1, "flush"),
+    *[add(1, 10, f"m{number}") for number in range(7)], at(2, "flush"), at(2.2, "close"),
+    start(3, plan="seven"), at(3.2, "close"), at(3.3, "damage", how="flip"), start(4, plan="seven"), at(5, "flush"),
+)  # fmt: skip
 for how in ("truncate", "flip", "zeros"):
     life(
         f"damage-{how}-after-forget",

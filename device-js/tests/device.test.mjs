@@ -174,6 +174,23 @@ test("values reach the state with each change, survive a state that fails, and a
   assert.equal((await statusOf(here.device)).notes["state-broken"], 3);
 });
 
+test("a value that comes while a change fails is later than those of that change", async () => {
+  const inner = memoryState();
+  let fails = () => {};
+  const state = { update: async (change) => (fails(), inner.update(change)), close() {} };
+  const here = await world({ state });
+  here.next();
+  here.device.set("size", 4);
+  fails = () => {
+    here.device.set("size", 1);
+    throw new Error("disk full");
+  };
+  assert.equal(await here.device.pause(), false);
+  fails = () => {};
+  await statusOf(here.device);
+  assert.equal(here.data().totals[first].size, "1");
+});
+
 test("rounds that the collector no longer takes are not answered, and their values go", async () => {
   const here = await world();
   here.next();
@@ -736,6 +753,7 @@ test("rounds that a pause overlaps are never answered", async () => {
   here.next();
   here.device.add("minutes", 5);
   await here.device.pause();
+  assert.deepEqual(here.data().totals, {});
   here.device.add("minutes", 5);
   here.next(2);
   await here.device.flush();
@@ -1026,6 +1044,17 @@ test("windows that were answered stay counted after a no, also when their report
   await here.device.setConsent("denied");
   assert.deepEqual(here.data().windows, windows.filter(({ round }) => round !== null));
   assert.equal((await receiptOf(here.device)).totalLoss, here.bodies.length);
+});
+
+test("the window of a report that was not sent goes with it after a no", async () => {
+  const here = await world({ plan: plan("sampled"), consent: "unset", now: 80_000 * 6 * HOUR });
+  await here.device.setConsent("granted");
+  while (!here.bodies.length) here.next(), await here.device.flush();
+  await here.device.setConsent("local");
+  while (here.data().windows.filter(({ round }) => round !== null).length < 2) here.next(), await here.device.flush();
+  await here.device.setConsent("denied");
+  const told = JSON.parse(here.bodies[0]).round;
+  assert.deepEqual((await receiptOf(here.device)).windows.map(({ round }) => round), [told]);
 });
 
 test("windows that cost more than a year's limit are refused from the start", async () => {
@@ -1370,15 +1399,27 @@ test("words of a plan cannot command a terminal or turn letters around", async (
 
 // Where reports go
 
+test("a collector that never answers, or never ends its answer, is given up in time", async () => {
+  for (const begin of [() => {}, (response) => response.writeHead(503).write("{")]) {
+    const collector = createServer((_request, response) => begin(response)).unref();
+    await new Promise((resolve) => collector.listen(0, "127.0.0.1", resolve));
+    const transport = httpTransport(`http://127.0.0.1:${collector.address().port}`);
+    const late = new Promise((resolve) => setTimeout(resolve, 5000, "late").unref());
+    const outcome = await Promise.race([transport.send("{}", 0.2), late]);
+    collector.closeAllConnections();
+    assert.deepEqual(outcome, { kind: "retry", reason: "timeout" });
+  }
+});
+
 test("a redirect is not followed: another address gets nothing", async () => {
   const elsewhere = [];
-  const other = createServer((request, response) => (elsewhere.push(request.url), response.writeHead(202).end()));
+  const other = createServer((request, response) => (elsewhere.push(request.url), response.writeHead(202).end())).unref();
   await new Promise((resolve) => other.listen(0, "127.0.0.1", resolve));
   const seen = [];
   const collector = createServer((request, response) => {
     seen.push(request.url);
     response.writeHead(seen.length === 1 ? 307 : 308, { Location: `http://127.0.0.1:${other.address().port}/v1/reports` }).end();
-  });
+  }).unref();
   await new Promise((resolve) => collector.listen(0, "127.0.0.1", resolve));
   const here = await world({ transport: undefined, endpoint: `http://127.0.0.1:${collector.address().port}`, plan: plan("patient") });
   for (let round = 0; round < 3; round++) {

@@ -65,6 +65,30 @@ assert first.take()
     said(run(script))
 
 
+def test_a_child_forked_while_a_lock_is_held_does_not_hold_on_to_it(run: Run) -> None:
+    """It shares the descriptor: a lock that ends when its descriptors are closed would last as long as the child."""
+    script = """
+import os, sys
+if not hasattr(os, "fork"):
+    sys.exit()
+from reticent.device.locks import ProcessLock
+lock, other = ProcessLock("lock"), ProcessLock("lock")
+assert lock.take()
+reading, writing = os.pipe()
+child = os.fork()
+if not child:
+    os.close(writing)
+    os.read(reading, 1)
+    os._exit(0)
+lock.close()
+taken = other.take()
+os.close(writing)
+os.waitpid(child, 0)
+assert taken
+"""
+    said(run(script))
+
+
 def test_a_lock_ends_with_its_process(run: Run) -> None:
     holder = run("""
 from reticent.device.locks import ProcessLock

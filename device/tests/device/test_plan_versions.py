@@ -59,6 +59,23 @@ def test_a_plan_built_by_hand_serves_as_long_as_it_is_handed_in(
         assert len(alone.receipt().reports) == 1
 
 
+def test_another_plan_built_by_hand_does_not_serve_for_the_one_held(
+    state: Path, clock: ManualClock, plan: Plan, plan_text: str
+) -> None:
+    """Its bits would be read by the collector as answers to the questions of the plan that was held."""
+    by_hand = replace(plan, text="")
+    with Device(by_hand, state, consent="granted", clock=clock, policy=Policy.unlimited()):
+        clock.advance(plan.round_seconds)
+    other = replace(Plan.from_toml(with_epsilon(plan_text, 1, "1.9").text), text="")
+    with Device(other, state, consent="granted", clock=clock, policy=Policy.unlimited()) as device:
+        clock.advance(plan.round_seconds)
+        assert device.report() is None
+        assert device.report(HERE + 1) is None
+        assert not device.receipt().reports
+    with Device(by_hand, state, consent="granted", clock=clock, policy=Policy.unlimited()) as device:
+        assert not device.status().refused
+
+
 def test_changed_parameters_without_a_new_version_are_refused(
     device_of: Make, plan: Plan, plan_text: str, state: Path
 ) -> None:

@@ -15,7 +15,6 @@ from tests.shared.page_checks import check_page
 
 from reticent.cli import run_device
 from reticent.device import Consent, Device, Policy
-from reticent.frozen import replace
 from reticent.mechanisms import COHORTS
 from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
@@ -173,9 +172,9 @@ def test_nothing_of_a_plan_commands_a_terminal(
     device_of: Make, plan_text: str, clock: ManualClock, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Escapes and marks that turn the order of letters around are shown in writing."""
-    plan = Plan.from_toml(plan_text)
-    metrics = tuple(replace(metric, description=HOSTILE, unit=HOSTILE) for metric in plan.metrics)
-    device = device_of(replace(plan, metrics=metrics, owner=HOSTILE))
+    words = json.dumps(HOSTILE)
+    text = plan_text.replace("[metrics.opened_files]", f"[metrics.opened_files]\ndescription = {words}", 1)
+    device = device_of(Plan.from_toml(text.replace("version = 1", f"version = 1\nowner = {words}", 1)))
     clock.advance(2 * 21_600)
     assert device.report() is not None
     device.close()
@@ -187,6 +186,7 @@ def test_nothing_of_a_plan_commands_a_terminal(
         assert not re.search(
             "[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u202a-\u202e\u2066-\u2069]", text
         )
+    assert all("\\u001b[2J\\u202etxet\\u2066\\u2028" in text for text in texts[:2]), "they are there"
     assert json.loads(texts[4])["plan"] == "app-usage"
 
 

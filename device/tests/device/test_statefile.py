@@ -318,6 +318,16 @@ def test_a_file_is_not_opened_while_another_process_opens_one(
     assert device_of().status().epoch == 0
 
 
+def test_without_the_second_copy_of_the_limits_a_broken_file_has_no_bound(
+    device_of: Make, state: Path, plan: Plan
+) -> None:
+    device_of(policy=Policy(max_lifetime=40, max_window=None, max_epsilon=None, least_flip=None)).close()
+    damage(state, "device", {"epoch": "7"})
+    Path(f"{state}-limits").unlink()
+    receipt = device_of(policy=Policy()).receipt()
+    assert receipt.total_loss == receipt.total_lifetime == inf
+
+
 def test_a_broken_file_is_durably_set_aside_before_another_has_its_name(
     device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,12 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 
 import pytest
 from tests.shared.devices import HERE, SECONDS, InFile, Make, identity
-from tests.shared.state_files import change_in, what_is_in
+from tests.shared.state_files import change_in, damage, what_is_in
 
 from reticent.device import Device, Policy, SecretDraws, answer
 from reticent.plan import Plan
@@ -212,6 +212,37 @@ def test_a_window_that_overlaps_do_not_track_is_not_answered(
     assert spoiled is not None
     assert spoiled.start not in windows_of(plan, reports)
     assert len(reports) >= 2
+
+
+def test_a_broken_file_of_sampled_answers_has_no_bound(device_of: Make, state: Path) -> None:
+    """Its windows of earlier years are not known any more."""
+    plan = plan_of("7d")
+    device = device_of(plan, policy=Policy())
+    assert not device.status().refused
+    device.close()
+    damage(state, "device", {"epoch": "7"})
+    assert device_of(plan, policy=Policy()).receipt().total_loss == inf
+
+
+def test_a_window_that_began_under_do_not_track_is_not_held(
+    device_of: Make, clock: ManualClock, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is never answered, so it takes no room in the limit of a year."""
+    device = device_of(plan)
+    clock.now = (HERE // DAY + 2) * DAY * SECONDS - 60.0  # the last round before a window
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    assert device.report() is None
+    clock.advance(120)
+    assert device.report() is None
+    monkeypatch.delenv("DO_NOT_TRACK")
+    clock.advance(SECONDS)
+    device.flush()
+    spoiled = plan.window_of(device.current_round)
+    assert spoiled is not None
+    assert spoiled.start not in [window.start for window in device.receipt().windows]
+    clock.advance(DAY * SECONDS)
+    device.flush()
+    assert spoiled.start + DAY * SECONDS in [window.start for window in device.receipt().windows]
 
 
 def test_a_version_with_the_same_window_takes_over_at_the_next_round(

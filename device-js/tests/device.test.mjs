@@ -597,6 +597,11 @@ test("the environment is read from the process", () => {
     process.env.DO_NOT_TRACK = "0";
     process.env.KUBERNETES_SERVICE_HOST = "10.0.0.1";
     assert.deepEqual([readEnvironment().doNotTrack, readEnvironment().container], ["", "KUBERNETES_SERVICE_HOST"]);
+    delete process.env.KUBERNETES_SERVICE_HOST;
+    process.env.container = "podman";
+    assert.equal(readEnvironment().container, "container");
+    process.env.container = "flatpak"; // an application on a person's own desktop
+    assert.notEqual(readEnvironment().container, "container");
   } finally {
     for (const name of Object.keys(process.env)) if (!(name in before)) delete process.env[name];
     Object.assign(process.env, before);
@@ -711,6 +716,16 @@ test("a damaged state counts the largest limit that was ever in force, not today
     await here.open({ policy: {} });
     assert.equal((await receiptOf(here.device)).totalLoss, 40);
     assert.equal((await receiptOf(here.device)).totalLifetime, 40);
+  }
+});
+
+test("a damaged state of sampled answers has no bound: windows of earlier years are not known any more", async () => {
+  for (const damage of DAMAGE) {
+    const state = fragile();
+    const here = await world({ state, plan: plan("sampled"), policy: { maxLifetime: 40 } });
+    state.text = damage(state.text);
+    await here.open();
+    assert.equal((await receiptOf(here.device)).totalLoss, Infinity);
   }
 });
 

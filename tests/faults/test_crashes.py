@@ -156,6 +156,37 @@ def test_a_report_is_synced_before_it_is_handed_out(run: Run) -> None:
     run(script)
 
 
+def test_a_claim_is_synced_before_a_byte_leaves(run: Run) -> None:
+    """After a power cut the receipt lists what may have been sent, and a no keeps the secret that it came from."""
+    script = """
+    from reticent.device import Accepted, StateFile
+    seen, plain = [], StateFile.connect
+    def connect(path, patience):
+        connection = plain(path, patience)
+        connection.set_trace_callback(seen.append)
+        return connection
+    StateFile.connect = staticmethod(connect)
+    class Watched:
+        def send(self, body, timeout):
+            words.extend(" ".join(statement.split()[:4]) for statement in seen)
+            return Accepted()
+    words, clock = [], ManualClock(HERE * 21_600 + 10.0)
+    options = {"consent": "granted", "clock": clock, "policy": Policy.unlimited()}
+    with Device(PLAN, Path("state"), **options) as d:
+        clock.advance(2 * 21_600)
+        d.flush()
+    with Device(PLAN, Path("state"), transport=Watched(), **options) as d:
+        seen.clear()
+        assert d.flush() == 1
+    put = max(i for i, word in enumerate(words) if word.startswith("INSERT INTO reports"))
+    begin = max(i for i, word in enumerate(words[:put]) if word == "BEGIN IMMEDIATE")
+    mode = [word for word in words[:begin] if word.startswith("PRAGMA synchronous")][-1]
+    assert mode == "PRAGMA synchronous = FULL", words
+    assert "COMMIT" in words[put:]
+    """
+    run(script)
+
+
 def test_two_processes_and_many_threads_give_one_answer(run: Run) -> None:
     script = """
     state = Path("state")

@@ -22,6 +22,7 @@ from tests.shared.processes import run_script
 from tests.shared.state_files import what_is_in
 
 from reticent.device import Device, Policy, StateFile
+from reticent.device.process import Hosted
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.testing import ManualClock, sandbox
@@ -505,3 +506,25 @@ def test_what_went_wrong_is_kept_where_no_value_is(device_of: Make, in_file: InF
     device.add("editor_secs")
     assert device.close()
     assert in_file().notes == {"unknown-metric: editor_secs": 1}
+
+
+def test_a_value_that_comes_as_the_writer_ends_is_written(
+    device_of: Make, in_file: InFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer's thread has looked for the last time, and the call has found it running."""
+    plain, late = Hosted._write_soon, []
+
+    def write_soon(device: Hosted) -> bool:
+        done = plain(device)
+        if done and not late:
+            late.append(1)
+            device.add("opened_files", 2)  # type: ignore[attr-defined]
+        return done
+
+    monkeypatch.setattr(Hosted, "_write_soon", write_soon)
+    device = device_of()
+    device.add("opened_files", 1)
+    deadline = time.monotonic() + 10
+    while in_file().totals.get((HERE, "opened_files")) != "3" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert in_file().totals == {(HERE, "opened_files"): "3"}

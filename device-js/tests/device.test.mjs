@@ -1426,6 +1426,18 @@ test("a collector that never answers, or never ends its answer, is given up in t
   }
 });
 
+test("of an answer without end no more than the beginning is read", async () => {
+  const collector = createServer((_request, response) => {
+    const pour = () => { while (response.writable && response.write("x".repeat(4096))); };
+    response.writeHead(503).on("drain", pour);
+    pour();
+  }).unref();
+  await new Promise((resolve) => collector.listen(0, "127.0.0.1", resolve));
+  const outcome = await httpTransport(`http://127.0.0.1:${collector.address().port}`).send("{}", 5);
+  collector.closeAllConnections();
+  assert.equal(outcome.reason, "server-error");
+});
+
 test("a redirect is not followed: another address gets nothing", async () => {
   const elsewhere = [];
   const other = createServer((request, response) => (elsewhere.push(request.url), response.writeHead(202).end())).unref();

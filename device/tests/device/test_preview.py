@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import HERE, SECONDS, Make
 from tests.shared.page_checks import check_page
+from tests.shared.state_files import damage
 
 from reticent.cli import run_device
 from reticent.device import Consent, Device, Policy
@@ -42,6 +43,22 @@ def test_the_bytes_are_those_that_are_sent(
     device = device_of(transport=transport, segment={"os": "linux"})
     assert device.flush() == 1
     assert transport.bodies == [waiting.body] == [under_way.body]
+
+
+def test_a_damaged_report_is_not_shown_as_the_next_one(
+    device_of: Make, clock: ManualClock, state: Path, transport: RecordingTransport
+) -> None:
+    """It is never sent; its bytes would not be what leaves."""
+    device_of().close()
+    clock.advance(2 * SECONDS)
+    device_of().flush()  # answers, and has nowhere to send
+    damage(state, "reports", {"bits": "zeroblob(length(bits))"})
+    device = device_of(transport=transport)
+    shown = device.preview()
+    assert shown is not None
+    assert (shown.state, shown.round) == ("under way", HERE + 2)
+    assert device.flush() == 0
+    assert transport.bodies == []
 
 
 def test_looking_changes_nothing(device_of: Make, clock: ManualClock) -> None:

@@ -83,6 +83,7 @@ PLANS = {
     "sampled-both-2": sampled("saves 1.0, opens 1.0", version=2).replace("metrics = 1", "metrics = 2"),
     "sampled-costlier-2": sampled("saves 2.0, opens 2.0", version=2),
     "sampled-14d-2": sampled("saves 1.0, opens 1.0", version=2, window="14d"),
+    "sampled-10d-2": sampled("saves 1.0, opens 1.0", version=2, window="10d"),
     "sampled-14d": sampled("saves 1.0, opens 1.0", window="14d"),
     "sampled-7d-2": sampled("saves 1.0, opens 1.0", version=2),
     "sampled-large-epsilon": sampled("saves 2.5, opens 2.5", window="28d"),
@@ -517,6 +518,12 @@ life(
     *[at(number, "flush") for number in range(4, 60, 2)],
 )  # fmt: skip
 life(
+    "windows-of-ten-days",
+    "A window of ten days that begins within one of a week is not held: windows never overlap.",
+    start(plan="sampled", **FREE), at(2, "flush"), at(14, "flush"), at(14.5, "close"),
+    start(41, plan="sampled-10d-2", **FREE), *[at(number, "flush") for number in range(42, 150, 4)],
+)  # fmt: skip
+life(
     "windows-then-remembered",
     "Remembered answers begin at once where no window was held: its round is not waited for.",
     start(plan="sampled", **FREE), at(2, "flush"), at(14, "flush"), at(14.5, "close"),
@@ -778,8 +785,9 @@ life(
     "damage-after-a-lower-limit",
     "Filled under a limit of 40, opened under the default and then damaged: the largest limit counts, not the latest.",
     start(plan="seven", policy={"max_lifetime": 40, "max_window": 10}), at(1, "flush"),
-    *[add(1, 10, f"m{number}") for number in range(7)], at(2, "flush"), at(2.2, "close"),
-    start(3, plan="seven"), at(3.2, "close"), at(3.3, "damage", how="flip"), start(4, plan="seven"), at(5, "flush"),
+    *[add(1, 10, f"m{number}") for number in range(7)], at(2, "flush"), at(3, "flush"),
+    *[add(3, 10 * (number % 2), f"m{number}") for number in range(7)], at(4, "flush"), at(4.2, "close"),
+    start(4.3, plan="seven"), at(4.4, "close"), at(4.5, "damage", how="flip"), start(5, plan="seven"),
 )  # fmt: skip
 for how in ("truncate", "flip", "zeros"):
     life(
@@ -923,6 +931,13 @@ life(
     "A refused plan was agreed to by a clock that was weeks ahead: no round is lost by that.",
     start(202, plan="seven"), at(202.2, "consent", choice="granted"), at(203, "close"), start(3, ask_again=False),
     at(4, "flush"), add(4, 10), at(5, "flush"), at(6, "flush"),
+)  # fmt: skip
+life(
+    "clock-back-after-damage",
+    "Rounds that had begun when the file was found damaged are not answered by the new secret when they come again.",
+    start(**FREE), at(1, "flush"), at(2, "flush"), at(3, "flush"), at(3.2, "close"), at(3.3, "damage", how="zeros"),
+    start(4, **FREE), at(4.2, "close"), start(1.2, **FREE), at(1.3, "consent", choice="granted"),
+    *[at(number, "flush") for number in range(2, 9)],
 )  # fmt: skip
 EXPIRY = (1_728_086_400 / LENGTH) - HERE  # 2024-10-05, 00:00 UTC
 life(

@@ -1061,6 +1061,16 @@ test("windows that were answered stay counted after a no, also when their report
   assert.equal((await receiptOf(here.device)).totalLoss, here.bodies.length);
 });
 
+test("the round that is picked is answered when it is over, not earlier", async () => {
+  const here = await world({ plan: plan("sampled"), now: 80_000 * 6 * HOUR });
+  for (let asked = 0, given = 0; given < 2; asked++) {
+    assert.ok(asked < 100);
+    assert.equal(await here.device.report(here.device.currentRound), null);
+    here.next();
+    given += (await here.device.report()) === null ? 0 : 1;
+  }
+});
+
 test("the window of a report that was not sent goes with it after a no", async () => {
   const here = await world({ plan: plan("sampled"), consent: "unset", now: 80_000 * 6 * HOUR });
   await here.device.setConsent("granted");

@@ -644,6 +644,9 @@ def drop_waiting(state: State) -> None:
 def begin(state: State, now: float) -> None:
     """Consent, environment and plan as they are now."""
     kept = state.kept
+    for pause in kept.pauses:
+        if pause[1] is None:  # it lasts: so it covers this round, if the clock went back too
+            pause[0] = min(pause[0], current_round(state, now))
     bring_into_force(state, kept.choice or state.default, now)
     kept = state.kept
     if not state.silenced:

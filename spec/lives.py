@@ -939,6 +939,21 @@ life(
     start(4, **FREE), at(4.2, "close"), start(1.2, **FREE), at(1.3, "consent", choice="granted"),
     *[at(number, "flush") for number in range(2, 9)],
 )  # fmt: skip
+life(
+    "clock-back-in-a-pause-before-the-first-plan",
+    "The person paused by a clock that was ahead, before the first plan: rounds until they resume have no answer.",
+    start(20, consent="unset", plan="patient"), at(20.2, "pause"), at(20.4, "close"), start(1, plan="patient"),
+    add(1.1, 10), at(2, "flush"), add(2.1, 10), at(3, "flush"), add(3.1, 10), at(3.2, "resume"), at(4, "flush"),
+    add(4, 10), at(5, "flush"), at(6, "flush"), at(21, "flush"), at(22, "flush"),
+)  # fmt: skip
+life(
+    "clock-back-in-a-pause",
+    "The person paused by a clock that was ahead: nothing is recorded or answered of the rounds until they resume.",
+    start(plan="patient"), at(1, "flush"), at(1.5, "close"), start(20, plan="patient"), at(20.2, "pause"),
+    at(20.4, "close"), start(2.1, plan="patient"), add(2.2, 10), at(3, "flush"), add(3.1, 10), at(4, "flush"),
+    add(4.1, 10), at(4.2, "resume"), at(5, "flush"), add(5.1, 10), at(6, "flush"), at(7, "flush"),
+    at(21, "flush"), at(22, "flush"),
+)  # fmt: skip
 EXPIRY = (1_728_086_400 / LENGTH) - HERE  # 2024-10-05, 00:00 UTC
 life(
     "expiry",

@@ -105,6 +105,9 @@ export class Engine {
     }
     data.largest.lifetime = Math.max(data.largest.lifetime, policy.maxLifetime ?? Infinity);
     data.largest.year = Math.max(data.largest.year, policy.maxYear ?? Infinity);
+    for (const pause of data.pauses) { // one that lasts covers this round, also where the clock went back
+      if (pause.through === null) pause.from = Math.min(pause.from, this.current);
+    }
     this.#apply(data.choice?.said ?? consent);
     if (!silenced.length) this.resume("environment");
     else if (data.secret) this.pause("environment");

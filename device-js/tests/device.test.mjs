@@ -217,6 +217,21 @@ test("the state stays small for years, and nothing is answered twice", async () 
 
 // Consent
 
+test("what is no longer listed is not answered again, also while a collector would take it", async () => {
+  const here = await world({ plan: { ...plan(), grace_seconds: 200 * HOUR } });
+  here.next(160);
+  for (let time = 0; time < 3; time++, here.next()) await here.device.flush();
+  assert.deepEqual(rounds(here), Array.from({ length: 161 }, (_, place) => first + place));
+});
+
+test("two programs with one plan but for its grace go by what the state holds", async () => {
+  const here = await world();
+  const other = await Device.open({ ...here.settings, plan: plan("patient") });
+  here.next(4);
+  assert.equal(await here.device.flush(), 3);
+  await other.close();
+});
+
 test("without consent nothing is kept, recorded, answered or sent", async () => {
   const here = await world({ consent: "unset" });
   for (let round = 0; round < 3; round++) {
@@ -750,8 +765,11 @@ test("after forget nothing is answered that had begun, the answers are new and b
   await here.device.flush();
   const { secret } = here.data();
   here.device.add("minutes", 5);
+  await statusOf(here.device);
+  assert.notDeepEqual(here.data().totals, {});
   await here.device.forget();
   assert.notEqual(here.data().secret, secret);
+  assert.deepEqual(here.data().totals, {});
   assert.equal(await here.device.report(first + 1), null);
   const { reasons } = await statusOf(here.device);
   assert.match(reasons.join(), /maxLifetime/); // 8 and 8 more exceed 12

@@ -60,10 +60,23 @@ def begun(state: DeviceState, moment: Moment) -> DeviceState:
 
 def _in_force(state: DeviceState, moment: Moment) -> DeviceState:
     """Bring what holds now into force."""
+    state = _with_lasting_pauses(state, state.at(moment.now))
     now_holds = consent.choice_of(state, moment.settings.default_consent)
     state = consent.bring_into_force(state, now_holds, moment.now, moment.new_secret)
     state = state.with_run(consent=now_holds)
     return state if records(now_holds) else state.with_run(refused=())  # nothing is asked for
+
+
+def _with_lasting_pauses(state: DeviceState, current: int) -> DeviceState:
+    """A pause that lasts covers the round under way, also where the clock went back since it began."""
+    ahead = [
+        pause for pause in state.pauses.values() if pause.through_round is None and pause.from_round > current
+    ]
+    if not ahead:
+        return state
+    others = {key: pause for key, pause in state.pauses.items() if pause not in ahead}
+    moved = {(current, pause.reason): replace(pause, from_round=current) for pause in ahead}
+    return replace(state, pauses=dict(sorted({**others, **moved}.items())))
 
 
 def _taken_up(state: DeviceState, moment: Moment) -> DeviceState:

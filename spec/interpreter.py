@@ -644,9 +644,12 @@ def drop_waiting(state: State) -> None:
 def begin(state: State, now: float) -> None:
     """Consent, environment and plan as they are now."""
     kept = state.kept
-    for pause in kept.pauses:
-        if pause[1] is None:  # it lasts: so it covers this round, if the clock went back too
-            pause[0] = min(pause[0], current_round(state, now))
+    for pause in list(kept.pauses):
+        if pause[1] is None and pause[0] > current_round(state, now):
+            # The clock went back. It covers this round too, and the one in which it began.
+            if kept.secret is not None:
+                kept.pauses.append([pause[0], pause[0], pause[2]])
+            pause[0] = current_round(state, now)
     bring_into_force(state, kept.choice or state.default, now)
     kept = state.kept
     if not state.silenced:
@@ -666,9 +669,11 @@ def start_pause(state: State, now: float, reason: str) -> None:
 
 def end_pause(state: State, now: float, reason: str) -> None:
     """The first round that is answered is the next one."""
-    for pause in state.kept.pauses:
+    for pause in list(state.kept.pauses):
         if pause[1] is None and pause[2] == reason:
             pause[1] = max(pause[0], current_round(state, now))
+            if state.kept.secret is None:  # before the first plan there are no rounds
+                state.kept.pauses.remove(pause)
 
 
 # Answers

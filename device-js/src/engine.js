@@ -105,8 +105,11 @@ export class Engine {
     }
     data.largest.lifetime = Math.max(data.largest.lifetime, policy.maxLifetime ?? Infinity);
     data.largest.year = Math.max(data.largest.year, policy.maxYear ?? Infinity);
-    for (const pause of data.pauses) { // one that lasts covers this round, also where the clock went back
-      if (pause.through === null) pause.from = Math.min(pause.from, this.current);
+    for (const pause of [...data.pauses]) {
+      if (pause.through !== null || pause.from <= this.current) continue;
+      // The clock went back: one that lasts covers this round too, and the one in which it began.
+      if (data.secret) data.pauses.push({ ...pause, through: pause.from });
+      pause.from = this.current;
     }
     this.#apply(data.choice?.said ?? consent);
     if (!silenced.length) this.resume("environment");

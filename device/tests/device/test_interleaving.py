@@ -381,14 +381,15 @@ def test_the_folder_is_synced_after_a_new_file_has_its_name(
 def test_a_pause_keeps_its_rounds_when_the_clock_goes_back(
     device_of: Make, clock: ManualClock, in_file: InFile
 ) -> None:
-    """Paused in one round, resumed "before" it: the round in which it was paused is not answered."""
+    """Paused in one round, resumed "before" it: neither of the two rounds is answered."""
     device = device_of()
     clock.advance(2 * SECONDS)
     device.pause()
     clock.advance(-SECONDS)
     device.resume()
     assert [(pause.from_round, pause.through_round) for pause in in_file().pauses.values()] == [
-        (HERE + 2, HERE + 2)
+        (HERE + 1, HERE + 1),
+        (HERE + 2, HERE + 2),
     ]
     clock.advance(2 * SECONDS)
     assert device.report(HERE + 2) is None

@@ -68,15 +68,19 @@ def _in_force(state: DeviceState, moment: Moment) -> DeviceState:
 
 
 def _with_lasting_pauses(state: DeviceState, current: int) -> DeviceState:
-    """A pause that lasts covers the round under way, also where the clock went back since it began."""
+    """A pause that lasts covers the round under way, also where the clock went back, beside that in which it began."""
     ahead = [
         pause for pause in state.pauses.values() if pause.through_round is None and pause.from_round > current
     ]
     if not ahead:
         return state
-    others = {key: pause for key, pause in state.pauses.items() if pause not in ahead}
-    moved = {(current, pause.reason): replace(pause, from_round=current) for pause in ahead}
-    return replace(state, pauses=dict(sorted({**others, **moved}.items())))
+    pauses = dict(state.pauses)
+    for pause in ahead:
+        began = pauses.pop((pause.from_round, pause.reason))
+        if state.plans:  # before the first one there are no rounds
+            pauses[began.from_round, began.reason] = replace(began, through_round=began.from_round)
+        pauses[current, pause.reason] = replace(pause, from_round=current)
+    return replace(state, pauses=dict(sorted(pauses.items())))
 
 
 def _taken_up(state: DeviceState, moment: Moment) -> DeviceState:
@@ -259,9 +263,11 @@ def resumed(state: DeviceState, moment: Moment) -> DeviceState:
 
 def _without_pause(state: DeviceState, moment: Moment, reason: str) -> DeviceState:
     pauses = dict(state.pauses)
-    for key, pause in pauses.items():
+    for key, pause in state.pauses.items():
         if pause.reason == reason and pause.through_round is None:
             pauses[key] = replace(pause, through_round=max(pause.from_round, state.at(moment.now)))
+            if not state.plans:  # before the first one there are no rounds
+                del pauses[key]
     return replace(state, pauses=pauses)
 
 

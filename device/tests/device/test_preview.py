@@ -49,9 +49,13 @@ def test_a_damaged_report_is_not_shown_as_the_next_one(
     device_of: Make, clock: ManualClock, state: Path, transport: RecordingTransport
 ) -> None:
     """It is never sent; its bytes would not be what leaves."""
-    device_of().close()
+    silent = device_of()
     clock.advance(2 * SECONDS)
-    device_of().flush()  # answers, and has nowhere to send
+    silent.flush()  # answers, and has nowhere to send
+    waiting = silent.preview()
+    assert waiting is not None
+    assert waiting.state == "waiting"
+    silent.close()
     damage(state, "reports", {"bits": "zeroblob(length(bits))"})
     device = device_of(transport=transport)
     shown = device.preview()

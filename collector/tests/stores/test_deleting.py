@@ -108,15 +108,12 @@ def is_well(store: Store) -> bool:
 
 
 def test_its_counts_and_figures_are_gone_and_all_others_stay(history: Store) -> None:
-    kept = {
-        table: rows_of(history, table) for table in ("rounds", "counts", "results", "comparisons", "periods")
-    }
+    kept = {table: rows_of(history, table) for table in ("rounds", "counts", "results", "periods")}
     assert held(history, "counts") == 2 * 3  # rounds, and tags with those that are not declared
     assert held(history, "results") > 0
-    assert held(history, "comparisons") > 0
     history.delete_metric("app", "secrets")
     assert {table: rows_of(history, table) for table in kept} == kept
-    assert [held(history, table) for table in OURS] == [0, 0, 0]
+    assert (held(history, "counts"), held(history, "results")) == (0, 0)
     assert history.deleted() == {GONE}
     assert is_well(history)
     assert write_results(history) == 0, "nothing has to be written again"
@@ -172,16 +169,34 @@ def test_an_open_round_is_sealed_without_it(history: Store) -> None:
 def test_figures_that_were_computed_before_are_not_written_after(history: Store) -> None:
     table = history.table
     assert table is not None
-    (period,) = (period for period in table.written("app") if period.every == "week")
-    rows, comparisons = table.results(period), table.comparisons(period)
-    for some in (rows, comparisons):
-        assert {row["metric"] for row in some} == {"minutes", "files", "secrets"}
+    period = max(period for period in table.written("app") if (period.every, period.version) == ("round", 1))
+    rows = table.results(period)
+    assert {row["metric"] for row in rows} == {"minutes", "files", "secrets"}
     history.delete_metric("app", "secrets")
     table.drop_results(period)
-    table.put_results(period, rows, comparisons)
-    for some in (table.results(period), table.comparisons(period)):
-        assert {row["metric"] for row in some} == {"minutes", "files"}
+    table.put_results(period, rows)
+    assert {row["metric"] for row in table.results(period)} == {"minutes", "files"}
     assert is_well(history)
+
+
+def test_its_comparisons_go_with_it_and_do_not_come_back(history: Store) -> None:
+    table = history.table
+    assert table is not None
+    assert history.seal(key(OPEN))
+    write_results(history)
+    (week,) = (period for period in table.written("app") if period.every == "week")
+    rows, comparisons = table.results(week), table.comparisons(week)
+    kept = rows_of(history, "comparisons")
+    assert kept
+    assert held(history, "comparisons") > 0
+    history.delete_metric("app", "secrets")
+    for put_again in (False, True):
+        if put_again:  # they were computed before
+            table.drop_results(week)
+            table.put_results(week, rows, comparisons)
+        assert held(history, "comparisons") == 0
+        assert rows_of(history, "comparisons") == kept
+        assert is_well(history)
 
 
 def test_a_later_version_may_ask_it_again(history: Store) -> None:

@@ -11,9 +11,10 @@ NumPy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import add
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from reticent.errors import ParameterError, ReportError
 from reticent.mechanisms import COHORTS
@@ -46,8 +47,11 @@ ABOUT = (
 _BATCH = 1 << 18  # reports per step of `count_arrays`: the keys of one step fit the cache
 
 
-@dataclass(frozen=True, slots=True)
-class MeanCounts:
+# The garbage collector need not look at counts, since they hold numbers alone (`gc=False`). A server keeps hundreds of
+# thousands of them, and all of its threads would wait for that.
+
+
+class MeanCounts(Struct, frozen=True, gc=False):
     """
     The reports on a mean, and how many of them said 1.
 
@@ -79,8 +83,7 @@ class MeanCounts:
         yield 0, self.reports, self.ones
 
 
-@dataclass(frozen=True, slots=True)
-class HistogramCounts:
+class HistogramCounts(Struct, frozen=True, gc=False):
     """
     Per row, the reports about it and how many of them said 1.
 

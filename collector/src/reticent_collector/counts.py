@@ -33,6 +33,7 @@ __all__ = [
     "count_arrays",
     "count_reports",
     "counts_from_rows",
+    "counts_of_lists",
     "fold",
     "zero",
 ]
@@ -169,6 +170,14 @@ def counts_from_rows(metric: Metric, rows: Iterable[tuple[int, int, int]]) -> Co
             raise ParameterError(f"{metric.name}: row", f"a whole number from 0 to {size - 1}", row)
         reports[row] += row_reports
         ones[row] += row_ones
+    return counts_of_lists(metric, reports, ones)
+
+
+def counts_of_lists(metric: Metric, reports: Sequence[int], ones: Sequence[int]) -> Counts:
+    """The counts of `metric` from those of all its rows, in order."""
+    size = metric.mechanism.row_count
+    if len(reports) != size or len(ones) != size:
+        raise ParameterError(f"{metric.name}: rows", f"{size} reports and ones", (len(reports), len(ones)))
     if metric.mechanism.kind == "mean":
         return MeanCounts(reports[0], ones[0])
     return HistogramCounts(tuple(reports), tuple(ones), metric.bits)

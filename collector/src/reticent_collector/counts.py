@@ -11,7 +11,7 @@ NumPy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import add
+from operator import add, gt
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -106,8 +106,9 @@ class HistogramCounts(Struct, frozen=True, gc=False):
             raise ParameterError(
                 "rows_per_report", f"a whole number from 1 to {len(self.reports)}", self.rows_per_report
             )
-        for reports, ones in zip(self.reports, self.ones, strict=True):
-            _check(reports, ones)
+        if min(self.ones) < 0 or any(map(gt, self.ones, self.reports)):
+            for reports, ones in zip(self.reports, self.ones, strict=True):
+                _check(reports, ones)
         devices, rest = divmod(sum(self.reports), self.rows_per_report)
         if rest or max(self.reports) > devices:
             raise ParameterError(

@@ -93,6 +93,8 @@ PLANS = {
     "sampled-patient": sampled("saves 1.0, opens 1.0", head='round = "6h"'),
     "sampled-daily": sampled("saves 1.0, opens 1.0", head=DAILY),
     "sampled-week": sampled("saves 1.0, opens 1.0", head='round = "6h"\ngrace = "7d"'),
+    "sampled-week-2": sampled("saves 1.0, opens 1.0", version=2, head='round = "6h"\ngrace = "7d"'),
+    "sampled-4-weeks": sampled("saves 2.0, opens 2.0", window="28d", head='round = "6h"\ngrace = "7d"'),
     "sampled-month": sampled("saves 1.0, opens 1.0", head='round = "6h"\ngrace = "28d"'),
     "sampled-month-28d-2": sampled(
         "saves 1.0, opens 1.0", version=2, window="28d", head='round = "6h"\ngrace = "28d"'
@@ -502,6 +504,34 @@ life(
     on_day(144, "open", plan="sampled-month-28d-2", consent="granted", policy={"max_year": 27}),
     *[on_day(144 + 28 * number, "flush") for number in range(1, 12)],
 )  # fmt: skip
+life(
+    "windows-of-a-year-by-their-end",
+    "A window of 28 days counts until 365 days after its end: then one week is left out.",
+    on_day(0, "open", plan="sampled-4-weeks", consent="granted"),
+    *[on_day(number, "flush") for number in range(3, 31, 6)], on_day(31, "close"),
+    on_day(32, "open", plan="sampled-week-2", consent="granted"),
+    *[on_day(32 + 7 * week, "flush") for week in range(1, 62)],
+)  # fmt: skip
+
+life(
+    "windows-forecast",
+    "After a pause in the middle of a window, and before a version that ends windows early, the next answer is told.",
+    start(plan="sampled", **FREE), at(10, "pause"), at(26, "resume"),
+    *[at(number, "flush") for number in range(27, 45, 3)], at(45.5, "close"),
+    start(46, plan="sampled-14d-2", **FREE), *[at(number, "flush") for number in range(47, 140, 3)],
+)  # fmt: skip
+life(
+    "windows-version-in-first-window",
+    "The window of enrolment is not answered; shorter windows of the next version begin in the middle of it.",
+    start(plan="sampled-14d", **FREE), at(1, "flush"), at(1.5, "close"), start(2, plan="sampled-2", **FREE),
+    *[at(number, "flush") for number in range(4, 60, 2)],
+)  # fmt: skip
+life(
+    "windows-then-remembered",
+    "Remembered answers begin at once where no window was held: its round is not waited for.",
+    start(plan="sampled", **FREE), at(2, "flush"), at(14, "flush"), at(14.5, "close"),
+    start(41, plan="remembered-2", **FREE), *[at(number, "flush") for number in range(42, 72, 3)],
+)  # fmt: skip
 
 # Versions of a plan
 
@@ -568,6 +598,13 @@ life(
     at(3, "flush"),
 )  # fmt: skip
 
+life(
+    "version-held-outlives-the-program",
+    "The program's own plan has expired, and the newer version held has not: nothing more is answered.",
+    start(plan="half-2"), at(1, "flush"), add(1, 10), at(1.9, "close"), start(2.1, plan="expired"), at(2.2, "flush"),
+    at(2.3, "report"), at(3, "flush"),
+)  # fmt: skip
+
 # Policy
 
 for name, about in (
@@ -606,6 +643,13 @@ life(
     start(policy={"max_lifetime": 4}), at(1, "flush"), *UNTIL_40,
     start(40, plan="half-2", policy={"max_lifetime": 2.5}), at(41, "flush"), at(41.5, "close"),
     start(42, plan="half-2", policy={"max_lifetime": 3}), at(43, "flush"), at(44, "flush"),
+)  # fmt: skip
+
+life(
+    "policy-lower-with-a-report-waiting",
+    "The limit is lower at the next start: nothing more is answered, and what waits is sent.",
+    start(), at(1, "flush"), add(1, 10), at(2, "report"), at(2.2, "close"), start(2.3, policy={"max_lifetime": 1}),
+    at(2.5, "flush"), at(3, "flush"), at(4, "flush"),
 )  # fmt: skip
 
 # Remembered answers about some of the metrics
@@ -725,6 +769,14 @@ life(
     at(4, "flush"), at(5, "flush"),
 )  # fmt: skip
 
+for how in ("truncate", "flip", "zeros"):
+    life(
+        f"damage-{how}-after-forget",
+        "The epoch of a damaged file is known from the second copy of the limits: none is used twice.",
+        start(), at(1, "flush"), at(2, "flush"), at(2.5, "forget"), at(4, "flush"), at(4.2, "forget"), at(6, "flush"),
+        at(6.2, "close"), at(6.3, "damage", how=how), start(7, **FREE), at(7.1, "consent", choice="granted"),
+        at(8, "flush"), at(9, "flush"), at(10, "flush"),
+    )  # fmt: skip
 # Forget
 
 life(
@@ -847,6 +899,19 @@ life(
     start(), at(1, "flush"), at(2, "flush"), at(2.2, "close"), start(1462), at(1462.5, "flush"), at(1462.6, "close"),
     start(3), at(4, "flush"), at(5, "flush"),
 )  # fmt: skip
+life(
+    "clock-back-after-a-rule",
+    "A rule held until a clock that was weeks ahead: before the first plan there is no round that it could silence.",
+    start(consent="unset", environment=["CI"]), at(0.2, "consent", choice="unset"), at(1, "close"),
+    start(202, consent="unset"), at(203, "close"), start(3, consent="unset"), at(3.2, "consent", choice="granted"),
+    at(4, "flush"), add(4, 10), at(5, "flush"), at(6, "flush"),
+)  # fmt: skip
+life(
+    "clock-back-after-a-refused-plan",
+    "A refused plan was agreed to by a clock that was weeks ahead: no round is lost by that.",
+    start(202, plan="seven"), at(202.2, "consent", choice="granted"), at(203, "close"), start(3, ask_again=False),
+    at(4, "flush"), add(4, 10), at(5, "flush"), at(6, "flush"),
+)  # fmt: skip
 EXPIRY = (1_728_086_400 / LENGTH) - HERE  # 2024-10-05, 00:00 UTC
 life(
     "expiry",
@@ -869,5 +934,5 @@ life(
     start(unusable=True), add(0, 3), at(1, "flush"), at(1.5, "consent", choice="granted"), at(2, "flush"),
 )  # fmt: skip
 
-NOT_LISTED = ("long-local", "windows-year", "windows-renew")
+NOT_LISTED = ("long-local", "windows-year", "windows-renew", "windows-of-a-year-by-their-end")
 """Lives with so many reports that a receipt need not list them one by one, or that would fill the file."""

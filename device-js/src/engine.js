@@ -55,6 +55,7 @@ export class Engine {
   constructor(data, setting, { verdict, onSince }) {
     this.data = data;
     this.setting = setting;
+    this.isNew = !data.secret && !data.lost && !data.choice && !data.pauses.length;
     this.verdict = data.secret ? verdict : null; // none: it was wiped
     this.onSince = onSince;
     this.now = setting.now;
@@ -256,8 +257,8 @@ export class Engine {
       for (const kept of data.reports) if (kept.state === "waiting") kept.state = kept.told ? "expired" : "local";
       return;
     }
-    // No round that touches another consent is answered.
-    data.silentThrough = Math.max(data.silentThrough, this.current);
+    // No round that touches another consent is answered; a new state knows of no other.
+    if (!this.isNew) data.silentThrough = Math.max(data.silentThrough, this.current);
     data.totals = emptyTable();
     if (!this.records) this.#wipe();
   }

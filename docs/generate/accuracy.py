@@ -113,7 +113,7 @@ def page() -> str:
     python docs/generate/accuracy.py
 
 writes this page and the picture: the devices behind a figure per week, with 95 % intervals, if the *whole plan* loses at most 1: for a
-device that never changes where answers are remembered, in a week between any two histories where they are sampled. Half-widths
+device that never changes where answers are remembered, in a window of a week between any two histories where they are sampled. Half-widths
 are parts of a metric's range, at the worst value; rounds last 6 hours; remembered answers are flipped with probability 0.2.
 
 ![Devices for ± 2 % per week against the number of metrics](../images/accuracy.svg)

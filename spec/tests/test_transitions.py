@@ -237,7 +237,8 @@ class Runner:
             content = bytearray(len(content))
         else:  # one bit of the secret
             place = max(content.find(interpreter.secret(number)) for number in range(random_lives.SECRETS))
-            content[place] ^= 1
+            if place >= 0:  # it may be damaged already
+                content[place] ^= 1
         self.state.write_bytes(content)
 
     def delete(self, row: dict[str, Any]) -> None:

@@ -145,7 +145,10 @@ def test_the_summary_rounds_the_odds_up(tmp_path: Path) -> None:
     assert "± 2.2 % of its range" in answer["summary"], "that of the least precise figure"
     sampled = (HEAD + counter).replace("flip = 0.2", "") + '[answers]\nkind = "sampled"\nwindow = "7d"\n'
     _, answer = check(tmp_path, sampled.replace("epsilon = 1", "epsilon = 2"))
-    assert "in a week is at most 7.39 times as likely from one history of values" in answer["summary"]
+    assert (
+        "in one window of a week is at most 7.39 times as likely from one history of values"
+        in answer["summary"]
+    )
 
 
 def test_the_half_width_is_that_of_the_worst_value(tmp_path: Path) -> None:

@@ -122,6 +122,9 @@ def test_devices_asked_are_rounded_down() -> None:
     figure = average(PART, counts, plan=PLAN, all_reports=dict(zip(counts, (41, 40), strict=True)))
     ends = average_interval(Asked(40, 21, *coin(1)), np.array(10 / 21), 0.025)
     assert figure.uncut == pytest.approx([float(PART.channel.truth(float(end))) for end in ends])
+    # However the reports of a window fell into its rounds.
+    apart = {FIRST: MeanCounts(4, 1), FIRST + 5: MeanCounts(6, 3), FIRST + 28: MeanCounts(11, 6)}
+    assert average(PART, apart, plan=PLAN, all_reports=dict(zip(apart, (21, 20, 40), strict=True))) == figure
 
 
 @pytest.mark.parametrize(("count", "these", "population"), [(12, 0.0019, 0.0042), (52, 0.0009, 0.0038)])
@@ -173,6 +176,9 @@ def test_differences_of_the_notes(count: int, these: float, population: float) -
     tags = difference(PART, later, later, plan=PLAN)
     assert tags.covers == "all devices like these"
     assert tags.half_width == pytest.approx(these if count == 1 else population, rel=2e-2)
+    of_these = difference(PART, later, later, plan=PLAN, these=True)
+    assert of_these.half_width == pytest.approx(these, rel=2e-2)
+    assert of_these.covers == ("all devices like these" if count == 1 else "these devices")
 
 
 # Convex order, by the exact laws of random small fleets
@@ -427,6 +433,21 @@ def test_the_normal_law_without_its_error_would_miss() -> None:
 
 
 @pytest.mark.parametrize(
+    ("law", "tail"),
+    [(Steady(10**8, 1, *coin(1)), 0.002), (Asked(300_000, 600_000, *coin(1)), 0.025)],
+    ids=str,
+)
+def test_the_normal_law_is_taken_only_where_it_was_proved(law: Repeated, tail: float) -> None:
+    """Not for tails below .003, nor where hits are no sum of independent terms: a sixth wider there."""
+    lower, _ = average_interval(law, np.array(0.5), tail)
+    normal = float(norm.isf(tail) * sqrt(law.variance(0.5)))
+    assert 0.5 - float(lower) > 1.1 * normal
+    both = average_interval(Steady(300_000, 2, *coin(1)), np.array(0.5), 0.025)[0]
+    steady = float(norm.isf(0.025) * sqrt(Steady(300_000, 2, *coin(1)).variance(0.5)))
+    assert 0.5 - float(both) < 1.04 * steady, "where it was"
+
+
+@pytest.mark.parametrize(
     ("devices", "gain"), [(80_000, 1.0), (100_000, 1.28), (200_000, 1.32), (10**6, 1.38), (10**7, 1.41)]
 )
 def test_the_gain_of_large_fleets_in_variance(devices: int, gain: float) -> None:
@@ -647,6 +668,45 @@ def test_no_chances_that_are_possible_have_a_wider_law_of_their_difference() -> 
     assert change.half_width * float(metric.channel.contrast) >= widest
 
 
+@pytest.mark.parametrize(
+    ("later", "earlier", "confidence", "epsilon"),
+    [((4, 30), (4, 30), 0.95, 8), ((3, 40), (20, 60), 0.95, 2), ((10, 35), (4, 30), 1 - 0.05 / 32, 1)],
+)
+def test_the_interval_of_a_difference_is_that_of_its_rule(
+    later: tuple[int, int], earlier: tuple[int, int], confidence: float, epsilon: float
+) -> None:
+    """
+    Hits and reports of two tags in one window, by the rule of the notes and sums over all outcomes.
+
+    Boxes are wrong with .005 α per end, the upper mean is that of .98 of a tail, at the point of the box nearest to
+    1/2, with arguments swapped for the other end, and a margin of 2/n.
+    """
+    metric, error = Metric("part", OneBitMean(epsilon, 1)), 1 - confidence
+    low, high = float(metric.channel.low), float(metric.channel.high)
+
+    def widest(hits: int, reports: int) -> float:
+        ends = clopper_pearson(hits, reports, 1 - 0.01 * error)
+        left, right = np.clip([float(end) for end in ends], low, high)
+        return float(np.clip(0.5, left, right))
+
+    def excess(one: float, reports: int, other: float, others: int) -> float:
+        gaps = np.arange(reports + 1)[:, None] / reports - np.arange(others + 1) / others
+        chances = np.outer(
+            binom.pmf(np.arange(reports + 1), reports, one), binom.pmf(np.arange(others + 1), others, other)
+        ).ravel()
+        order, tail = np.argsort(-gaps.ravel()), 0.49 * error
+        part = np.clip(tail - (np.cumsum(chances[order]) - chances[order]), 0, chances[order])
+        return float(gaps.ravel()[order] @ part) / tail - (one - other)
+
+    new, old = widest(*later), widest(*earlier)
+    gap, margin = later[0] / later[1] - earlier[0] / earlier[1], 1 + 2 / min(later[1], earlier[1])
+    down = margin * excess(new, later[1], old, earlier[1])
+    up = margin * excess(old, earlier[1], new, later[1])
+    sides = [windows([MeanCounts(reports, hits)]) for hits, reports in (later, earlier)]
+    change = difference(metric, *sides, confidence, PLAN)
+    assert change.uncut == pytest.approx(((gap - down) / (high - low), (gap + up) / (high - low)), rel=5e-4)
+
+
 def test_two_devices_and_thirty_two_buckets_of_remembered_answers_are_covered() -> None:
     """Each bucket at 1 - .05/32: the law nearest to one half gave .99719 where .99844 is promised."""
     metric = Metric("h", DBitFlip(4, Buckets.even(32, 32), 32))
@@ -707,3 +767,9 @@ def test_a_histogram_over_windows_that_keep_their_values() -> None:
     assert wide.lower[2] <= narrow.lower[2] <= narrow.upper[2] <= wide.upper[2]
     with_gap = {**counts, FIRST + 28 * 9: HistogramCounts((15, 10, 0, 0), (5, 3, 0, 0))}
     assert average(rows, with_gap, plan=PLAN).buckets[2].uncut == population.buckets[2].uncut
+    # The same where nearly all buckets are asked about, which another law decides.
+    rows = Metric("h", DBitFlip(2, Buckets.even(4, 4), 3))
+    counts = windows([HistogramCounts((15,) * 4, (5, 3, 4, 6), 3)] * 2)
+    with_gap = {**counts, FIRST + 28 * 9: HistogramCounts((5, 5, 0, 5), (2, 2, 0, 2), 3)}
+    uncut = [average(rows, rounds, plan=PLAN).buckets[2].uncut for rounds in (counts, with_gap)]
+    assert uncut[0] == uncut[1]

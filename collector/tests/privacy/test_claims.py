@@ -117,7 +117,7 @@ def test_the_page_of_promises_quotes_the_list():
                 time="R rounds",
                 devices="n",
                 share="a share",
-                together="finds more, but never above another share",
+                together="may find more, on average never above another share",
             ),
         ):
             assert words in page, f"{claim.id}: {words}"

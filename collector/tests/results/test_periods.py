@@ -310,9 +310,14 @@ def test_counts_of_versions_are_added_in_every_round_and_change(world: World) ->
     assert tuesday.estimate == estimate(metric, MeanCounts(100, 50))
     (change,) = world.results.changes(Selection("app", "used", every="day"))
     assert change.estimate == difference(metric, [MeanCounts(100, 50)], [MeanCounts(40, 30)])
-    (apart,) = world.figures(version=2)
+    world.answer(MONDAY + 2 * DAY, 60, 20, plan=newer)
+    (apart, _) = world.figures(version=2)
     assert apart.estimate == estimate(metric, MeanCounts(60, 20))
-    assert [one.estimate.reports for one in world.figures(every="round", last=1)] == [100]
+    against_monday = Selection("app", "used", every="day", last=1, against="2026-11-02")
+    (change,) = world.results.changes(against_monday)
+    assert (change.figure.versions, change.baseline.versions) == ("2", "1")
+    assert [row["versions"] for row in change.to_rows()] == ["1,2"], "it goes with either"
+    assert [one.estimate.reports for one in world.figures(every="round", last=2)] == [60, 100]
     with pytest.raises(ParameterError, match="version"):
         world.figures(version=3)
 
@@ -438,18 +443,22 @@ def test_a_round_that_is_open_or_damaged_under_one_version_is_no_figure_of_the_f
 ) -> None:
     newer = plan_with(("version = 1", "version = 2"))
     world.store.register(newer)
+    for place in range(4):
+        world.answer(MONDAY - DAY + place * DAY // 4, 40, 30)
     kept = world.answer(MONDAY, 40, 30)
     world.answer(MONDAY + DAY // 4, 40, 30)
     world.answer(MONDAY + DAY // 4, 60, 20, seal=False, plan=newer)
-    (day,) = world.figures()
+    (day, _) = world.figures()
     assert (day.state, [*day.by_round]) == ("open", [kept])
+    (change,) = world.results.changes(Selection("app", "used", every="day"))
+    assert [*change.figure.by_round] == [kept]
     rounds = world.store.rounds
     monkeypatch.setattr(
         world.store,
         "rounds",
         lambda *asked: [info._replace(damage="torn" * (info.key.version == 2)) for info in rounds(*asked)],
     )
-    (day,) = world.figures()
+    (day, _) = world.figures()
     assert (day.state, [*day.by_round]) == ("open", [kept])
 
 
@@ -505,6 +514,46 @@ def test_a_change_compares_rounds_at_the_same_places() -> None:
     assert (shown["rounds"], shown["rounds_missing"], shown["clear"]) == (2, 2, True)
     assert shown["value"] == pytest.approx(shown["after"]["value"] - shown["before"]["value"])
     store.close()
+
+
+def test_a_month_is_compared_with_the_same_month_a_year_before(world: World) -> None:
+    for day in ("2025-10-20", "2025-11-20", "2025-12-20", "2026-10-20", "2026-11-20"):
+        world.answer(unix_seconds("", day), 40, 30)
+    for against, expected in (("year", "2025-11-01"), ("before", "2026-10-01")):
+        asked = Selection("app", "used", every="month", last=1, against=against)
+        (change,) = world.results.changes(asked)
+        assert [date(side.start) for side in (change.figure, change.baseline)] == ["2026-11-01", expected]
+
+
+def test_differences_to_two_tags_are_not_taken_for_each_other(world: World) -> None:
+    world.answer(MONDAY, 40, 30, seal=False)
+    world.answer(MONDAY, 40, 10, os="macos")
+    for _ in range(2):
+        for tag, other in (("linux", "macos"), ("macos", "linux")):
+            asked = Selection("app", "used", every="day", by="os", baseline=tag)
+            (one,) = world.results.differences(asked)
+            assert (one.figure.segment["os"], one.baseline.segment["os"]) == (other, tag)
+
+
+def test_a_trend_needs_most_of_the_earlier_periods_and_all_intervals_of_the_page_at_once(
+    world: World,
+) -> None:
+    weeks = {4: 100, 2: 1900, 1: 100, 0: 1900}
+    directions = {}
+    for shown in (2, 4):
+        for before in [week for week in weeks if week <= shown]:
+            world.answer(MONDAY + (100 * (shown == 4) - before) * 7 * DAY, 2000, weeks[before])
+        world.now = MONDAY + 100.0 * 7 * DAY * (shown == 4) + 8 * DAY
+        since = int(world.now) - 6 * 7 * DAY
+        trend, *others = world.results.trends(Selection("app", every="week", since=since))
+        assert len(others) == 3, "and the three buckets of a choice"
+        figures, compared = 2, len([week for week in weeks if 0 < week <= shown])
+        assert [one.estimate.confidence for one in trend.differences] == [
+            pytest.approx(1 - 0.05 / (figures * compared))
+        ] * compared
+        assert trend.confidence == 0.95
+        directions[shown] = trend.direction
+    assert directions == {2: None, 4: "rises"}, "of two periods one, and of three two are lower"
 
 
 def test_no_period_tells_how_many_reports_a_round_has_that_has_too_few(world: World) -> None:

@@ -129,6 +129,8 @@ def test_the_table_says_what_readers_are_shown(store: Store) -> None:
         back = estimates_from_frame(pa.Table.from_pylist(kept, schema=schema))
         expected = estimates_from_frame(estimates_to_frame(told))
         assert sorted(map(repr, back)) == sorted(map(repr, expected))
+    baselines = query(store, "SELECT DISTINCT CAST(baseline_segment AS TEXT) FROM differences")
+    assert [json.loads(text) for (text,) in baselines] == [{"os": "windows"}], "rare tags are not one tag"
     assert list(problems(store, later)) == []
 
 

@@ -358,11 +358,20 @@ def test_the_folder_is_synced_after_a_new_file_has_its_name(
 
     monkeypatch.setattr(StateFile, "connect", staticmethod(connect))
     device_of().close()
-    assert calls == ["replace", "sync", "use", "replace"], "the last is the copy of the limits"
+    assert calls == ["replace", "sync", "use", "replace", "sync"], (
+        "the last two are for the copy of the limits"
+    )
     calls.clear()
     state.write_bytes(bytes(len(state.read_bytes())))
     device_of().close()
-    assert [call for call in calls if call != "rename"] == ["sync", "replace", "sync", "use"]
+    assert [call for call in calls if call != "rename"] == [
+        "sync",
+        "replace",
+        "sync",
+        "use",
+        "replace",
+        "sync",
+    ]
     assert calls[0] == "rename"
 
 

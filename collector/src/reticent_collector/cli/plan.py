@@ -330,14 +330,14 @@ def _summary(plan: Plan, card: PrivacyCard, devices: int, confidence: float, hal
         seconds = plan.answers.window * plan.round_seconds
         time = _in_words(seconds)
         promise = (
-            f"Whatever a device sends in {time} is at most {_times(card.window)} times as likely from one history of "
-            "values as from any other."
+            f"Whatever a device sends in one window of {time} is at most {_times(card.window)} times as likely from "
+            "one history of values as from any other."
         )
     else:
         time = _in_words(plan.round_seconds)
         promise = (
-            f"All that a device ever sends is at most {_times(card.constant)} times as likely from values that never "
-            "change as from any others that never change; values that change are protected less."
+            f"All that a device sends from one memory is at most {_times(card.constant)} times as likely from values "
+            "that never change as from any others that never change; values that change are protected less."
         )
     return (
         f"{promise} With {devices:,} devices, expect to know each figure of {time} to ± {_percent(half_width)} of its "

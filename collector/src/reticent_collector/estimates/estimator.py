@@ -81,7 +81,7 @@ class Estimate:
         """
         Whose truth the interval holds.
 
-        An interval for all devices like these holds that of the devices that answered too.
+        An interval for all devices like these covers that of the devices that answered no less often.
         """
         return "these devices" if self.rule.endswith(THESE) else "all devices like these"
 

@@ -64,7 +64,7 @@ It holds for
   both share. Parts of a split under the same darts are in any set S with chances p and q, and both with p q +
   m_S (1 - p - q) + m p q, where m_S ≤ m are the chances that the first dart to hit either hits both, in S or at all:
   at least p q). For the population only if values of a device in the two rounds do not correlate negatively, or in the
-  limit of many devices where (1-2γ) tanh(ε/2) ≤ .65;
+  limit of many devices, at 95 %, where (1-2γ) tanh(ε/2) ≤ .65 (at 99 % where ≤ .51);
 - sampled answers of **these devices**;
 - two sides with no device in common, such as two tags in one round, or in one window of sampled answers, for these
   devices and the population alike.
@@ -427,7 +427,10 @@ class _Side:
         return self.intervals[tail]
 
     def _interval(self, tail: float) -> tuple[Floats, Floats]:
-        lower, upper = binomial_limits(self.hits, self.reports, tail)
+        if None in self.laws:
+            lower, upper = binomial_limits(self.hits, self.reports, tail)
+        else:
+            lower, upper = np.empty_like(self.share), np.empty_like(self.share)
         for law in {*self.laws} - {None}:
             alike = np.array([one == law for one in self.laws])
             if law is not None:

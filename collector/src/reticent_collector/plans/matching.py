@@ -24,7 +24,8 @@ class Tracking:
 
     `two_rounds` is for a matcher who sees two rounds, `many_rounds` for one who has linked so many earlier
     rounds that the remembered answers are known. Both judge one report of the second round at a time. One who
-    compares all reports at once, and gives none to two devices, finds more, but no matcher more than `together`.
+    compares all reports at once, and gives none to two devices, may find more, but no matcher more than `together`.
+    All three are means over the answers.
     """
 
     devices: int
@@ -183,9 +184,13 @@ def tracking_in_words(seen: Tracking) -> str:
     The claim about tracking, for people.
 
     >>> print(tracking_in_words(tracking(20_000, cells=1, noisy_bits={Fraction(1, 5): 20})))
-    Of 20,000 devices that keep their values, one who judges reports one by one finds at most 8.4 % again; one who compares all reports at once finds more, but never above 47.3 %.
+    Of 20,000 devices that keep their values, one who judges reports one by one finds at most 8.4 % again on average; one who compares all reports at once may find more, on average never above 47.3 %.
     """  # noqa: E501
-    together = f"finds more, but never above {share(seen.together)}" if seen.together < 1 else "may find all"
+    together = (
+        f"may find more, on average never above {share(seen.together)}"
+        if seen.together < 1
+        else "may find all"
+    )
     return CLAIMS["tracking"].sentence.format(
         devices=f"{seen.devices:,}", share=share(seen.many_rounds), together=together
     )

@@ -116,8 +116,8 @@ def starter_plan(
     """
     A whole plan.toml for a kind of program, with all of its metrics or some of them.
 
-    A device answers one of them, in one round of each week: any two histories lose at most 1 in a week and 54 in a
-    year, which is what a device allows by default.
+    A device answers one of them, in one round of each week: any two histories lose at most 1 in a calendar week
+    and 54 in a year, which is what a device allows by default.
     """
     if kind not in STARTERS:
         raise ParameterError("kind", f"one of {', '.join(STARTERS)}", kind)
@@ -130,7 +130,7 @@ def starter_plan(
         raise ParameterError("metrics", "at least one", "none")
     some = "metrics = 1" if len(chosen) > 1 else ""
     window = (
-        "# Any two histories lose at most 1 in a week, and 54 in a year, which a device allows by default.\n"
+        "# Any two histories lose at most 1 in a calendar week, and 54 in a year, which a device allows by default.\n"
         f'[answers]\nkind = "sampled"\nwindow = "7d"\n{some}'
     )
     return (

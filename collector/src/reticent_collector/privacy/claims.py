@@ -33,10 +33,12 @@ title = "constant device"
 compares = "any two values that never change"
 over = "all rounds together"
 sentence = """\
-All answers ever sent are at most e^{loss} times as likely from a device that keeps one value as from a \
-device that keeps any other."""
+All answers ever sent from one memory are at most e^{loss} times as likely from a device that keeps one value \
+as from a device that keeps any other."""
 observer = "all rounds, and knows that they are one device's"
-not_covered = "a device that changes, compared with anybody"
+not_covered = """\
+a device that changes, compared with anybody; another memory (forget, a lost file, or other privacy \
+parameters), whose loss adds"""
 tight = true
 tests = ["collector/tests/laws/test_plans.py::test_constant_devices"]
 theorems = ["proofs/Claims.v::constant_device_forever"]
@@ -46,12 +48,13 @@ title = "same pattern"
 compares = "devices whose rounded values repeat in the same pattern"
 over = "all rounds together"
 sentence = """\
-All answers ever sent are at most e^{loss} times as likely from one device as from any other whose \
-rounded values repeat in the same pattern."""
+All answers ever sent from one memory are at most e^{loss} times as likely from one device as from any \
+other whose rounded values repeat in the same pattern."""
 observer = "all rounds, and knows that they are one device's; may know the rounded values of both"
 not_covered = """\
 devices whose rounded values repeat in different patterns, even if both change in the same rounds: \
-rounding may join two values of one device and separate those of the other"""
+rounding may join two values of one device and separate those of the other; another memory (forget, a lost file, or \
+other privacy parameters), whose loss adds"""
 tight = true
 tests = ["collector/tests/laws/test_plans.py::test_same_pattern"]
 theorems = ["proofs/Patterns.v::loss_by_width_of_mean", "proofs/Claims.v::same_pattern_histogram"]
@@ -101,8 +104,8 @@ title = "matched"
 compares = "one report and those of {devices} devices in another round"
 over = "two rounds"
 sentence = """\
-Of {devices} devices that keep their values, one who judges reports one by one finds at most {share} again; one \
-who compares all reports at once {together}."""
+Of {devices} devices that keep their values, one who judges reports one by one finds at most {share} again on average; \
+one who compares all reports at once {together}."""
 observer = """\
 answer bits, cohort and tags, and the remembered answers from earlier rounds; no address. The first figure is for one \
 who judges one report at a time, the second for any"""

@@ -156,7 +156,7 @@ def reported(
 ) -> tuple[DeviceState, Report | None]:
     """With the report of a round handed out, made now unless it exists; None where there is none."""
     number = state.at(moment.now) - 1 if round_number is None else round_number
-    if state.run.consent != "granted" or state.is_paused():
+    if state.run.consent != "granted" or not rounds.is_active(state, moment):
         return state, None
     is_absent = state.enrolled_from is None or number < state.enrolled_from
     if number not in state.reports:
@@ -239,10 +239,12 @@ def paused(state: DeviceState, moment: Moment, reason: str = ASKED) -> DeviceSta
     return totals.erase(state, current, current)
 
 
-def resumed(state: DeviceState, moment: Moment, reason: str = ASKED) -> DeviceState:
-    """A pause has ended; the first round answered is the next one, unless there is another reason to pause."""
-    if not state.is_paused(reason):
-        return state
+def resumed(state: DeviceState, moment: Moment) -> DeviceState:
+    """The person's pause has ended; the first round answered is the next one, unless there is another reason."""
+    return note_presence(_without_pause(state, moment, ASKED).with_run(on_since=None), moment)
+
+
+def _without_pause(state: DeviceState, moment: Moment, reason: str) -> DeviceState:
     pauses = dict(state.pauses)
     for key, pause in pauses.items():
         if pause.reason == reason and pause.through_round is None:
@@ -259,8 +261,8 @@ def ruled(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]) -> D
 def _with_rules(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]) -> DeviceState:
     for rule in state.silenced_by:
         if rule not in silenced_by:  # rounds that began under it, in an earlier run too, stay unanswered
-            state = resumed(state, moment, rule)
-    for rule in silenced_by:
+            state = _without_pause(state, moment, rule)
+    for rule in silenced_by if state.plans else ():  # before the first plan there is no round to answer
         state = paused(state, moment, rule)
     return state
 

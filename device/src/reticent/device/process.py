@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from reticent.device.pending import Faults, kind_of
+from reticent.device.state import records
 from reticent.errors import ParameterError
 from reticent.frozen import frozen
 
@@ -255,12 +256,12 @@ class Hosted:
         return True
 
     def _keep_rules(self) -> Session | None:
-        """Enter the rules that silence the device; returns the session, if values are recorded and rounds answered."""
+        """Enter the rules that silence the device; returns the session, if there is consent and none of them holds."""
         session = self._session
         if session is None or self._closed:
             return None
         session.keep_rules(self._settings.policy.silenced_by())
-        return session if session.records_values else None
+        return session if records(session.consent) and not session.run.silenced_by else None
 
     def _keep_running(self) -> None:
         """After `start`, see that the thread runs that sends, as soon as there is consent."""
@@ -279,7 +280,7 @@ class Hosted:
         return session.next_due() - self._settings.clock()
 
     def _work_on_state(self) -> Session | None:
-        """Write pending values, then answer what is due; None where nothing is answered."""
+        """Write pending values, then answer what is due; None where nothing is sent, of earlier rounds neither."""
         self._refresh_consent()
         session = self._keep_rules()
         if session is not None:

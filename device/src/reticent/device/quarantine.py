@@ -63,7 +63,7 @@ def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None)
     Make a file with a new secret; with a `fault`, set aside what was there before. Returns its epoch.
 
     The epoch is later than every one that is known to be lost: those of the files set aside, that of the broken
-    file as far as it can be read, and `lost_epoch`.
+    file as far as it or its second copy can be read, and `lost_epoch`.
     """
     pattern = re.compile(re.escape(os.path.basename(path)) + r"\.quarantined-(\d{1,9})")
     matches = (pattern.fullmatch(name) for name in os.listdir(folder_of(path)))
@@ -71,7 +71,8 @@ def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None)
     epoch = max([*aside, -1 if lost_epoch is None else lost_epoch + 1, 0])
     if fault:
         identity = replace(identity, choice="unset", paused=False)  # the person is asked again
-        epoch = max(epoch, epoch_of_remains(path)) + 1
+        _, known = read_limits(path) or (None, 0)
+        epoch = max(epoch, known, epoch_of_remains(path)) + 1
         set_aside(path, epoch)
     reason = "enrolled"
     if epoch:
@@ -84,31 +85,33 @@ def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None)
 LIMITS = "-limits"  # the name of the second copy of the limits, after that of the state file
 
 
-def read_limits(path: str) -> LossLimits | None:
-    """The second copy of the limits; None: there is none that can be trusted."""
+def read_limits(path: str) -> tuple[LossLimits, int] | None:
+    """The second copy of the limits and of the epoch; None: there is none that can be trusted."""
     try:
         with open(path + LIMITS, encoding="ascii") as file:
             text, _, kept = file.read(256).rstrip("\n").rpartition(" ")
-        lifetime, year, sampled = text.split(" ")
+        lifetime, year, sampled, *epoch = text.split(" ")
         if kept != blake2b(text.encode(), digest_size=8).hexdigest():
             return None
-        return LossLimits(float(lifetime), float(year), sampled == "1")
-    except (OSError, ValueError):
+        return LossLimits(float(lifetime), float(year), sampled == "1"), int(*epoch)
+    except (OSError, ValueError, TypeError):
         return None
 
 
-def write_limits(path: str, limits: LossLimits) -> None:
-    """Keep the limits a second time, before the change that raises them is committed."""
-    if read_limits(path) == limits:
+def write_limits(path: str, limits: LossLimits, epoch: int) -> None:
+    """Keep the limits and the epoch a second time, before the change that raises them is committed."""
+    if read_limits(path) == (limits, epoch):
         return
-    text = f"{limits.max_lifetime!r} {limits.max_year!r} {int(limits.sampled)}"
+    text = f"{limits.max_lifetime!r} {limits.max_year!r} {int(limits.sampled)} {epoch}"
     draft = f"{path}{LIMITS}{DRAFT}"
     descriptor = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     try:
         os.write(descriptor, f"{text} {blake2b(text.encode(), digest_size=8).hexdigest()}\n".encode())
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
     os.replace(draft, path + LIMITS)
+    _sync_folder(folder_of(path))  # a power cut that damages the file must not leave an earlier, lower copy
 
 
 def set_aside(path: str, epoch: int) -> None:
@@ -138,7 +141,7 @@ def _create(path: str, identity: Identity, epoch: int, reason: str) -> None:
         pauses={(now, ASKED): Pause(now, ASKED, None)} if identity.paused else {},
     )
     if epoch:
-        limits = read_limits(path) or LossLimits(inf, inf, sampled=True)
+        limits, _ = read_limits(path) or (LossLimits(inf, inf, sampled=True), 0)
         state = ledger.count_lost(state, limits, identity.now)
     draft = path + DRAFT
     for suffix in ("", *COMPANIONS):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def due(state: DeviceState, moment: Moment) -> list[int]:
     """The finished rounds to answer now: all that the collector still takes, whole spells only."""
-    if state.enrolled_from is None or state.is_paused() or not state.records or not state.run.answers:
+    if state.enrolled_from is None or not is_active(state, moment):
         return []
     first = max(state.enrolled_from, state.silent_through + 1, _first_open(state, moment))
     return [
@@ -37,6 +37,13 @@ def due(state: DeviceState, moment: Moment) -> list[int]:
         and is_due(state, moment, number)
         and _draws_for(state, moment, number) is not None
     ]
+
+
+def is_active(state: DeviceState, moment: Moment) -> bool:
+    """Whether values are recorded and rounds answered; not where the program's own plan has expired."""
+    plan = moment.settings.plan
+    has_expired = plan is not None and plan.has_expired(moment.now)
+    return state.records and state.run.answers and not state.is_paused() and not has_expired
 
 
 def is_due(state: DeviceState, moment: Moment, number: int) -> bool:
@@ -195,8 +202,14 @@ def hold_windows(state: DeviceState, moment: Moment) -> DeviceState:
             if new is not None:
                 held = replace(new, loss=0.0) if is_local else new
                 state = replace(state, windows={**state.windows, held.start: held})
-        number = window.first + window.rounds
+        number = _after(state, number, window)
     return state
+
+
+def _after(state: DeviceState, number: int, window: Window) -> int:
+    """Where the next window can begin: after this one, or where another version is answered, with other windows."""
+    later = [held.from_round for held in state.plans.values() if held.from_round > number]
+    return min([window.first + window.rounds, *later])
 
 
 def _next_window(
@@ -244,9 +257,10 @@ def next_answer(state: DeviceState, moment: Moment) -> int | None:
         picked = _picked(state, held, window)
         if picked is not None and picked >= number and not state.is_paused_in(picked, picked):
             end = start_of(picked + 1, state.round_seconds)
-            if not plan.has_expired(end):
+            plan = plan_for(state, moment, picked)
+            if plan is not None and plan.window_of(picked) == window and not plan.has_expired(end):
                 return end
-        number = window.first + window.rounds
+        number = _after(state, number, window)
     return None
 
 

@@ -148,8 +148,8 @@ class StateFile:
         with self.transaction(durable=durable, patience=patience) as connection:
             before = self._state_in(connection)
             after, result = event(before)
-            if before.limits != after.limits and self._identity is not None:
-                write_limits(self.path, after.limits)
+            if (before.limits, before.epoch) != (after.limits, after.epoch) and self._identity is not None:
+                write_limits(self.path, after.limits, after.epoch)
             save(connection, before, after)
             connection.execute("COMMIT")
             self._know(connection, after)
@@ -320,7 +320,7 @@ class StateFile:
             before = self._state_in(connection)
             after = self._opened(before, notes)
             if self._identity is not None:
-                write_limits(self.path, after.limits)
+                write_limits(self.path, after.limits, after.epoch)
             save(connection, before, after)
             connection.execute("COMMIT")
             self._know(connection, after)

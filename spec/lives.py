@@ -94,6 +94,8 @@ PLANS = {
     "sampled-patient": sampled("saves 1.0, opens 1.0", head='round = "6h"'),
     "sampled-daily": sampled("saves 1.0, opens 1.0", head=DAILY),
     "sampled-week": sampled("saves 1.0, opens 1.0", head='round = "6h"\ngrace = "7d"'),
+    "sampled-week-2": sampled("saves 1.0, opens 1.0", version=2, head='round = "6h"\ngrace = "7d"'),
+    "sampled-4-weeks": sampled("saves 2.0, opens 2.0", window="28d", head='round = "6h"\ngrace = "7d"'),
     "sampled-month": sampled("saves 1.0, opens 1.0", head='round = "6h"\ngrace = "28d"'),
     "sampled-month-28d-2": sampled(
         "saves 1.0, opens 1.0", version=2, window="28d", head='round = "6h"\ngrace = "28d"'
@@ -502,6 +504,14 @@ life(
     on_day(143.5, "close"),
     on_day(144, "open", plan="sampled-month-28d-2", consent="granted", policy={"max_year": 27}),
     *[on_day(144 + 28 * number, "flush") for number in range(1, 12)],
+)  # fmt: skip
+life(
+    "windows-of-a-year-by-their-end",
+    "A window of 28 days counts until 365 days after its end: then one week is left out.",
+    on_day(0, "open", plan="sampled-4-weeks", consent="granted"),
+    *[on_day(number, "flush") for number in range(3, 31, 6)], on_day(31, "close"),
+    on_day(32, "open", plan="sampled-week-2", consent="granted"),
+    *[on_day(32 + 7 * week, "flush") for week in range(1, 62)],
 )  # fmt: skip
 
 life(
@@ -976,5 +986,5 @@ life(
     start(unusable=True), add(0, 3), at(1, "flush"), at(1.5, "consent", choice="granted"), at(2, "flush"),
 )  # fmt: skip
 
-NOT_LISTED = ("long-local", "windows-year", "windows-renew")
+NOT_LISTED = ("long-local", "windows-year", "windows-renew", "windows-of-a-year-by-their-end")
 """Lives with so many reports that a receipt need not list them one by one, or that would fill the file."""

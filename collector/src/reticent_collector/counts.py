@@ -11,9 +11,10 @@ NumPy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from operator import add
+from operator import add, gt
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from reticent.errors import ParameterError, ReportError
 from reticent.mechanisms import COHORTS
@@ -33,6 +34,7 @@ __all__ = [
     "count_arrays",
     "count_reports",
     "counts_from_rows",
+    "counts_of_lists",
     "fold",
     "zero",
 ]
@@ -45,8 +47,11 @@ ABOUT = (
 _BATCH = 1 << 18  # reports per step of `count_arrays`: the keys of one step fit the cache
 
 
-@dataclass(frozen=True, slots=True)
-class MeanCounts:
+# The garbage collector need not look at counts, since they hold numbers alone (`gc=False`). A server keeps hundreds of
+# thousands of them, and all of its threads would wait for that.
+
+
+class MeanCounts(Struct, frozen=True, gc=False):
     """
     The reports on a mean, and how many of them said 1.
 
@@ -78,8 +83,7 @@ class MeanCounts:
         yield 0, self.reports, self.ones
 
 
-@dataclass(frozen=True, slots=True)
-class HistogramCounts:
+class HistogramCounts(Struct, frozen=True, gc=False):
     """
     Per row, the reports about it and how many of them said 1.
 
@@ -102,8 +106,9 @@ class HistogramCounts:
             raise ParameterError(
                 "rows_per_report", f"a whole number from 1 to {len(self.reports)}", self.rows_per_report
             )
-        for reports, ones in zip(self.reports, self.ones, strict=True):
-            _check(reports, ones)
+        if min(self.ones) < 0 or any(map(gt, self.ones, self.reports)):
+            for reports, ones in zip(self.reports, self.ones, strict=True):
+                _check(reports, ones)
         devices, rest = divmod(sum(self.reports), self.rows_per_report)
         if rest or max(self.reports) > devices:
             raise ParameterError(
@@ -169,6 +174,14 @@ def counts_from_rows(metric: Metric, rows: Iterable[tuple[int, int, int]]) -> Co
             raise ParameterError(f"{metric.name}: row", f"a whole number from 0 to {size - 1}", row)
         reports[row] += row_reports
         ones[row] += row_ones
+    return counts_of_lists(metric, reports, ones)
+
+
+def counts_of_lists(metric: Metric, reports: Sequence[int], ones: Sequence[int]) -> Counts:
+    """The counts of `metric` from those of all its rows, in order."""
+    size = metric.mechanism.row_count
+    if len(reports) != size or len(ones) != size:
+        raise ParameterError(f"{metric.name}: rows", f"{size} reports and ones", (len(reports), len(ones)))
     if metric.mechanism.kind == "mean":
         return MeanCounts(reports[0], ones[0])
     return HistogramCounts(tuple(reports), tuple(ones), metric.bits)

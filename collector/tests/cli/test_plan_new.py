@@ -69,6 +69,7 @@ def test_some_metrics_only() -> None:
     [
         (["--kind", "toaster", "--name", "a"], "toaster"),
         (["--kind", "web", "--name", "A b"], "name"),
+        (["--kind", "web", "--name", "a", "--expires", "2020-01-01"], "future"),
         (["--kind", "web", "--name", "a", "--metric", "nothing"], "one of visits"),
     ],
 )

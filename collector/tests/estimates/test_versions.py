@@ -33,6 +33,18 @@ def test_versions_ask_in_the_same_rhythm_if_the_share_asked_and_all_times_are_eq
         assert rhythm(other) != rhythm(plan(10, 1))
 
 
+def test_versions_ask_the_same_if_all_that_a_figure_says_is_equal() -> None:
+    others = [
+        replace(PART, name="other"),
+        replace(PART, mechanism=OneBitMean(2, 1)),
+        replace(PART, flip=Flip("0.1")),
+        replace(PART, unit="share"),
+        replace(PART, is_flag=True),
+    ]
+    assert len({question(metric) for metric in (PART, *others)}) == 6
+    assert question(replace(PART, description="in other words")) == question(PART)
+
+
 def test_a_sum_over_another_flip_would_be_no_figure_of_the_fleet() -> None:
     """All at 0.1, flips of 0.2 and 0.1: read through one of the channels the sum gives .033 or .150."""
     metrics = [replace(PART, flip=Flip(flip)) for flip in ("0.2", "0.1")]

@@ -433,6 +433,21 @@ def test_the_normal_law_without_its_error_would_miss() -> None:
 
 
 @pytest.mark.parametrize(
+    ("law", "tail"),
+    [(Steady(10**8, 1, *coin(1)), 0.002), (Asked(300_000, 600_000, *coin(1)), 0.025)],
+    ids=str,
+)
+def test_the_normal_law_is_taken_only_where_it_was_proved(law: Repeated, tail: float) -> None:
+    """Not for tails below .003, nor where hits are no sum of independent terms: a sixth wider there."""
+    lower, _ = average_interval(law, np.array(0.5), tail)
+    normal = float(norm.isf(tail) * sqrt(law.variance(0.5)))
+    assert 0.5 - float(lower) > 1.1 * normal
+    both = average_interval(Steady(300_000, 2, *coin(1)), np.array(0.5), 0.025)[0]
+    steady = float(norm.isf(0.025) * sqrt(Steady(300_000, 2, *coin(1)).variance(0.5)))
+    assert 0.5 - float(both) < 1.04 * steady, "where it was"
+
+
+@pytest.mark.parametrize(
     ("devices", "gain"), [(80_000, 1.0), (100_000, 1.28), (200_000, 1.32), (10**6, 1.38), (10**7, 1.41)]
 )
 def test_the_gain_of_large_fleets_in_variance(devices: int, gain: float) -> None:

@@ -162,13 +162,13 @@ def test_notes_are_added_by_administrators_once_and_logged(served: Any) -> None:
 def test_the_command_adds_notes_of_a_file(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
     file = tmp_path / "releases.json"
-    file.write_text('[{"text": "2.2", "at": "2026-10-01"}, {"text": "2.3", "at": "2026-11-01"}]')
+    file.write_text('[{"text": "outage", "at": "2026-10-01"}, {"text": "2.3", "at": "2026-11-01"}]')
     for _ in range(2):
         done = CliRunner().invoke(command, ["store", "notes", str(file), "--store", url, "--json"])
         assert done.exit_code == 0, done.output
     more = ["store", "notes", "--store", url, "--add", "outage", "--at", "2026-10-15", "--json"]
     answer = json.loads(CliRunner().invoke(command, more).output)
-    assert [note["text"] for note in answer["notes"]] == ["2.2", "outage", "2.3"]
+    assert [note["text"] for note in answer["notes"]] == ["outage", "outage", "2.3"]
     refused = CliRunner().invoke(command, ["store", "notes", "--store", url, "--at", "2026-10-15"])
     assert refused.exit_code == 2
 

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
 from reticent.plan import Answers, Metric, Plan, Segment
 from reticent_collector.plans import lint, plan_tracking, tracking
-from reticent_collector.plans.matching import most_matched
+from reticent_collector.plans.matching import most_matched, tracking_in_words
 from reticent_lab.fleet import VectorisedFleet
 
 FIFTH = Fraction(1, 5)
@@ -307,3 +307,12 @@ def test_the_linter_allows_for_one_who_compares_all_reports():
     plan = counters(20, "0.2")
     assert 0.08 < plan_tracking(plan, 20_000).many_rounds < 0.1
     assert "tracking" in [problem.rule for problem in lint(plan, devices=20_000)]
+
+
+def test_where_all_may_be_found_the_sentence_promises_nothing():
+    assert tracking_in_words(tracking(1_000, 1, {Fraction(1, 5): 40})).endswith(
+        "all reports at once may find all."
+    )
+    assert tracking_in_words(tracking(10**6, 256, {Fraction(1, 5): 10})).endswith(
+        "on average never above 26.3 %."
+    )

@@ -108,6 +108,9 @@ def test_a_copy_holds_what_the_store_holds(
     again = run(source, target)
     assert [again[name] for name in ("plans", "keys", "rounds", "same", "periods")] == [0, 0, 0, 3, 0]
     assert again["reports"] == 3 * 220
+    assert bench.store.revoke_key(bench.store.keys()[1].id, 600)
+    assert run(source, target)["keys"] == 1
+    assert there.keys() == bench.store.keys()
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ def rows_of(store: Store, table: str) -> list[Any]:
 OURS = {
     "counts": "(metric = 'secrets' AND round_id IN (SELECT id FROM rounds WHERE plan = 'app'))",
     "results": "(metric = 'secrets' AND plan = 'app')",
+    "comparisons": "(metric = 'secrets' AND plan = 'app')",
 }
 
 
@@ -176,6 +177,26 @@ def test_figures_that_were_computed_before_are_not_written_after(history: Store)
     table.put_results(period, rows)
     assert {row["metric"] for row in table.results(period)} == {"minutes", "files"}
     assert is_well(history)
+
+
+def test_its_comparisons_go_with_it_and_do_not_come_back(history: Store) -> None:
+    table = history.table
+    assert table is not None
+    assert history.seal(key(OPEN))
+    write_results(history)
+    (week,) = (period for period in table.written("app") if period.every == "week")
+    rows, comparisons = table.results(week), table.comparisons(week)
+    kept = rows_of(history, "comparisons")
+    assert kept
+    assert held(history, "comparisons") > 0
+    history.delete_metric("app", "secrets")
+    for put_again in (False, True):
+        if put_again:  # they were computed before
+            table.drop_results(week)
+            table.put_results(week, rows, comparisons)
+        assert held(history, "comparisons") == 0
+        assert rows_of(history, "comparisons") == kept
+        assert is_well(history)
 
 
 def test_a_later_version_may_ask_it_again(history: Store) -> None:

@@ -13,8 +13,9 @@ from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric, Plan, Segment
 from reticent.reports import Report, to_packed
-from reticent_collector.counts import count_reports
-from reticent_collector.stores import Layout, add_counts, batches
+from reticent_collector.counts import MeanCounts, count_reports
+from reticent_collector.stores import Layout, add_counts, batches, records
+from reticent_collector.stores.sorting import Sorting, count_once
 
 MEAN = Metric("minutes", OneBitMean(1, 60))
 HISTOGRAM = Metric("words", DBitFlip(1, Buckets.even(100, 10), 4))
@@ -93,3 +94,17 @@ def test_batches_are_few_and_of_bounded_size() -> None:
     sizes = [len(batch) for batch in batches([np.zeros((1000, 17), dtype=np.uint8)] * 1000)]
     assert sizes[:-1] == [124_000] * 8
     assert sum(sizes) == 1_000_000
+
+
+def test_an_id_counts_once_wherever_its_copies_are(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies are far apart in the log, and share one half of the id with other ids."""
+    layout = Layout(plan)
+    halves = [number.to_bytes(8) for number in range(20)]
+    made = [first + second + b"\x80" for first in halves for second in halves]
+    groups = [layout.array(b"".join(made[place::7])) for place in (*range(7), 3, 5)]
+    again = len(made[3::7]) + len(made[5::7])
+    monkeypatch.setattr(records, "_BATCH_BYTES", 1)  # each group is a batch
+    for at_once in (1000, 60):
+        count = count_once(layout, groups, len(made) + again, Sorting(rows_at_once=at_once))
+        assert (count.reports, count.repeated) == (len(made), again)
+        assert count.counts[()]["minutes"] == MeanCounts(len(made), len(made))

@@ -395,7 +395,8 @@ def test_a_sealed_histogram_gives_a_range() -> None:
         ("--metric a,mode", "kind"),
         ("--metric a,flag,colour=red", "colour=red"),
         ("--metric a,flag --metric a,flag", "different names"),
-        ("--metric A,flag", "suit a plan"),
+        ("--metric A,flag", "lower-case"),
+        ("--metric Crashed?,mean", "lower-case"),
         ("--metric a,flag --year 1 --constant 1", "one promise"),
         ("--metric a,flag --year 0", "above 0"),
         ("--metric a,flag --per 9d", "whole weeks"),
@@ -628,3 +629,16 @@ def test_a_plan_that_a_device_refuses_by_default_is_not_allowed(
     assert is_allowed(question, plan(*allowed))
     assert not is_allowed(question, plan(*refused))
     assert not is_allowed(replace(question, limit=Fraction("0.9")), plan(*allowed)), "beyond the promise"
+
+
+def test_values_of_hours_are_not_taken_for_days(tmp_path: Path) -> None:
+    file, plan = tmp_path / "hours.csv", tmp_path / "plan.toml"
+    file.write_text("user,time,value\na,2026-01-31T08:00:00Z,5\na,2026-01-31T20:00:00Z,5\n")
+    plan.write_text(plan_text(suggest(Question((MINUTES,), 1000, round_days=1))))
+    for arguments in (
+        ["design", "--devices", "1000", "--metric", f"a,mean,values={file}"],
+        ["simulate", str(plan), "--values", str(file)],
+    ):
+        result = CliRunner().invoke(command, arguments)
+        assert result.exit_code == 1
+        assert "add them up" in result.output + str(result.exception)

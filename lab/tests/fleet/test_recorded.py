@@ -148,10 +148,21 @@ LONG = "individual,day,value\n" + "".join(f"a,{day},1\n" for day in range(5000))
             r"some.csv: expected rows below the columns individual, day, value, got none",
         ),
         ("individual,day,value\na,1,3\n\na,2,secret\n", r"some.csv: line 4: value: expected a whole number"),
-        ("individual,day,value\na,1,-77\n", r"some.csv: line 2: value: expected a whole number from 0"),
+        (
+            "individual,day,value\na,1,-77\n",
+            r"some.csv: line 2: value: expected a whole number from 0.*negative",
+        ),
         ("individual,day,value\na,1,77.5\n", r"some.csv: line 2: value: expected a whole number"),
         ("individual,day,value\na,1,inf\n", r"some.csv: line 2: value: expected a whole number"),
-        ("individual,day,value\na,1,\n", r"some.csv: line 2: value: expected a whole number"),
+        (
+            "individual,day,value\na,1,\n",
+            r"some.csv: line 2: value: expected .*, got none; leave the row out",
+        ),
+        (
+            "individual,day,value\na,1/31/2026,5\na,2/1/2026,6\n",
+            r"some.csv: day: expected whole numbers, or dates",
+        ),
+        ("who,day,seconds\na,1,5\n", r"some.csv: .*missing: individual; found: who, day, seconds\."),
         ("individual,day,value\na,1,3\na,2\n", r"some.csv: line 3: expected 3 columns, got 2"),
         (
             "individual,day,value\na,1,3\nb,1,4\na,1,5\nb,1,6\n",
@@ -159,7 +170,7 @@ LONG = "individual,day,value\n" + "".join(f"a,{day},1\n" for day in range(5000))
         ),
         (LONG + "a,x,77\na,4,1\n", r"some.csv: line 5003: expected each pair of individual and day once"),
         (LONG + "a,5000,77s\n", r"some.csv: line 5002: value: expected a whole number"),
-        ("individual,day,value\na,1,9000000000\n", r"some.csv: expected values below 2\^31; give max_value"),
+        ("individual,day,value\na,1,9000000000\n", r"some.csv: expected values below 2\^31; choose"),
         ('individual,day,value\na,"1\x00', r"some.csv: "),
         ("1,2,3\n4,5,6\n", r"some.csv: three columns of numbers: expected a first line that names them"),
         ("device,1,2\na,5,3\nb,-77,6\nc,7,8\nd,7,8\n", r"some.csv: line 3: value: expected a whole number"),

@@ -87,7 +87,7 @@ def reproduce(
         done = run(names, setting, starting)
         page = report.write(done, folder)
     if as_json:
-        print_json({"page": str(page), **report.to_dict(done)})
+        print_json({"page": str(page), **report.cost(done), **report.to_dict(done)})
     else:
         conclude(console(), done, page)
 

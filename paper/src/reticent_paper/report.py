@@ -108,7 +108,7 @@ def write_csv(table: NumberTable, file: Path) -> None:
 
 
 def to_dict(run: Run) -> dict[str, Any]:
-    """Everything but the pictures, ready for JSON; only what is under "run" differs between two runs with one seed."""
+    """Everything but the pictures, ready for JSON: the same in every run with one seed."""
     setting = run.setting
 
     def cells(row: Sequence[object]) -> list[object]:
@@ -125,10 +125,6 @@ def to_dict(run: Run) -> dict[str, Any]:
             "populations": [counter.name for counter in setting.populations],
         },
         "versions": run.versions,
-        "run": {
-            "seconds": {r.name: round(s, 3) for r, s in zip(run.results, run.seconds, strict=True)},
-            "peak_bytes": run.peak_bytes,
-        },
         "results": [
             {
                 "name": result.name,
@@ -146,6 +142,12 @@ def to_dict(run: Run) -> dict[str, Any]:
             for result in run.results
         ],
     }
+
+
+def cost(run: Run) -> dict[str, Any]:
+    """What a run took, which differs between two runs."""
+    seconds = {result.name: round(s, 3) for result, s in zip(run.results, run.seconds, strict=True)}
+    return {"seconds": seconds, "peak_bytes": run.peak_bytes}
 
 
 def _plain(cell: object) -> object:
@@ -176,11 +178,8 @@ def page(run: Run, name: str) -> str:
 
 
 def facts(run: Run) -> dict[str, str]:
-    """What is needed to repeat the run; the last two, duration and memory, differ between two runs."""
+    """What is needed to repeat the run."""
     setting = run.setting
-    parts = ", ".join(
-        f"{result.name} {duration(seconds)}" for result, seconds in zip(run.results, run.seconds, strict=True)
-    )
     return {
         "Seed": str(setting.seed),
         "Repetitions": f"{setting.repetitions:,}",
@@ -188,10 +187,6 @@ def facts(run: Run) -> dict[str, str]:
         "Days": str(setting.days),
         "Population": population(run),
         "Versions": ", ".join(f"{name} {number}" for name, number in run.versions.items()),
-        "Duration": f"{duration(sum(run.seconds))} ({parts})",
-        "Memory": (
-            f"{run.peak_bytes / 2**30:.2f} GiB at most" if run.peak_bytes else "not told by this system"
-        ),
     }
 
 

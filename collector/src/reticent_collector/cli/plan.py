@@ -125,7 +125,10 @@ def new(
     Example:
       reticent plan new --kind desktop --name my-editor --owner telemetry@example.org --out my-plan.toml
     """
-    day = expires.date() if expires else datetime.now(UTC).date() + timedelta(days=365)
+    today = datetime.now(UTC).date()
+    day = expires.date() if expires else today + timedelta(days=365)
+    if day <= today:
+        raise click.UsageError(f"--expires: expected a day in the future, got {day}.")
     try:
         text = starter_plan(kind, name, owner, day, metrics or None)
         Plan.from_toml(text)

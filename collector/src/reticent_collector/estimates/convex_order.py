@@ -19,7 +19,8 @@ which some are asked each time. `pooling` says which reports are below which.
 from __future__ import annotations
 
 from functools import lru_cache
-from math import asin, ceil, floor, log, pi, sin, sqrt
+from math import asin, ceil, floor, pi, sin, sqrt
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,6 @@ from reticent_collector.estimates.interval import Floats
 
 MOST_POINTS = 1024  # a finer grid is made coarser
 CUT = 1e-15
-SHORT = 128  # points of a law that is multiplied without a Fourier transform
 LONGEST_TAILS = 8  # standard deviations; the one of a device's answers is at most half of their number
 NODES = 25  # truths at which the upper mean of an average is computed; a polynomial runs through them
 LARGEST_SIDE = 0.99  # |1 - 2M| of the truth M at a node, at most; see `average_excess`
@@ -48,6 +48,7 @@ GUESSES = 8  # of the end of an interval, before it is searched by bisection; tw
 SMALLEST_DEVIATION = 1e-9  # by which anything is divided
 BERRY_ESSEEN = 0.56  # Shevtsova 2010, for terms that are not identical
 SMALLEST_TAIL = 0.003  # for which the normal bound was checked
+_NORMAL = NormalDist()
 
 
 class Law(NamedTuple):
@@ -247,17 +248,34 @@ def _upper_mean_of_hits(reports: int, share: Floats, chances: Floats, tail: floa
 @lru_cache(maxsize=1024)
 def _sum_of_hits(law: Steady, truth: float) -> Law:
     """The law of all hits at M = `truth`: the same for every tail, of which an average and a difference have three."""
-    chances = (1 - truth) * _binomial(law.times, law.low) + truth * _binomial(law.times, law.high)
     if LONGEST_TAILS * law.times * sqrt(law.devices) > MOST_POINTS:
+        chances = (1 - truth) * _binomial(law.times, law.low) + truth * _binomial(law.times, law.high)
         return sum_of(chances, law.devices)
-    # It stays on its grid. Short laws are multiplied without a Fourier transform.
-    group, left, rest = chances, law.devices, np.ones(1)
-    while left > 1 and 2 * len(group) <= SHORT:
-        if left % 2:
-            rest = np.convolve(rest, group)
-        group = np.convolve(group, group)
-        left //= 2
-    return convolved(sum_of(group, left), Law(0, 1.0, rest))
+    # All but a chance of 1e-13 is within half of MOST_POINTS of the mean: a transform of that length tells the sum.
+    none, one = _wave(law.times, law.low), _wave(law.times, law.high)
+    chances = np.fft.irfft(_power(none + truth * (one - none), law.devices), MOST_POINTS)
+    mean = law.devices * law.times * (law.low + (law.high - law.low) * truth)
+    start = round(mean) - MOST_POINTS // 2
+    first = start % MOST_POINTS
+    chances = np.maximum(np.concatenate((chances[first:], chances[:first])), 0.0)
+    return Law(start, 1.0, chances / chances.sum())
+
+
+@lru_cache(maxsize=256)
+def _wave(times: int, chance: float) -> Any:
+    """The Fourier transform of a binomial law, on a circle of `MOST_POINTS`."""
+    return np.fft.rfft(_binomial(times, chance), MOST_POINTS)
+
+
+def _power(wave: Any, times: int) -> Any:
+    """A power by squares, which takes a tenth of the time of NumPy's."""
+    power = np.ones_like(wave)
+    while times:
+        if times % 2:
+            power = power * wave
+        times //= 2
+        wave = wave * wave
+    return power
 
 
 MOST_GROUPS = 128  # numbers of devices with truth 1 that `Asked` tells apart; a finer law is spread
@@ -308,9 +326,14 @@ def largest_excess(law: Repeated, box: tuple[float, float], tail: float) -> floa
         return float(average_excess(law, np.linspace(*box, 65), tail).max())
     truths = np.clip((np.array(box) - law.low) / (law.high - law.low), 0.0, 1.0)
     first, last = np.arcsin(np.sqrt(truths)) / pi * 2 * COARSE
-    places = range(floor(first), ceil(last) + 1)
-    excess = max(upper - mean for mean, upper in (_upper_mean_at(law, tail, at, COARSE) for at in places))
-    return (1 + 2 / law.devices) * excess
+    return (1 + 2 / law.devices) * _largest_at(law, tail, floor(first), ceil(last))
+
+
+@lru_cache(maxsize=4096)
+def _largest_at(law: Repeated, tail: float, first: int, last: int) -> float:
+    """The largest excess at the truths from one place to another: boxes that are alike share it."""
+    at_places = (_upper_mean_at(law, tail, place, COARSE) for place in range(first, last + 1))
+    return max(upper - mean for mean, upper in at_places)
 
 
 def average_excess(law: Repeated, share: Floats, tail: float) -> Floats:
@@ -373,6 +396,7 @@ def _lowest_mean(law: Repeated, share: Floats, tail: float) -> Floats:
     return np.asarray(np.interp(share, largest, means) + beyond)
 
 
+@lru_cache(maxsize=4096)
 def _last_refused(law: Repeated, share: float, tail: float) -> float:
     """
     The last of many means whose upper mean is below the share.
@@ -386,7 +410,7 @@ def _last_refused(law: Repeated, share: float, tail: float) -> float:
         return law.low + share - lowest
     # The number of standard deviations between mean and upper mean changes slowly from truth to truth: from that
     # at one place follows where to look next. Bisection takes over where this does not end soon.
-    spread = sqrt(-2 * log(tail))
+    spread = _NORMAL.pdf(_NORMAL.inv_cdf(tail)) / tail  # of a normal law
     tries = 0
     while explains - refused > 1:
         tries += 1

@@ -427,7 +427,10 @@ class _Side:
         return self.intervals[tail]
 
     def _interval(self, tail: float) -> tuple[Floats, Floats]:
-        lower, upper = binomial_limits(self.hits, self.reports, tail)
+        if None in self.laws:
+            lower, upper = binomial_limits(self.hits, self.reports, tail)
+        else:
+            lower, upper = np.empty_like(self.share), np.empty_like(self.share)
         for law in {*self.laws} - {None}:
             alike = np.array([one == law for one in self.laws])
             if law is not None:

@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import reduce
-from itertools import product
 from operator import add
 from typing import Any
 
@@ -547,13 +546,16 @@ class Results:
                 state = self._state(period.versions, period.first, period.last, infos, alike)
                 period = replace(period, rounds=tuple(infos), state=state)
                 continue
-            for metric, (tag, by_metric) in product(own, _selected(groups, names, selection)):
-                counts = by_metric.get(metric.name)
-                if counts is None or not counts.devices:
-                    continue
-                of_versions = parts.setdefault((metric, tag), {}).setdefault(info.key.round, {})
-                known = of_versions.get(version.version)
-                of_versions[version.version] = counts if known is None else known + counts
+            selected = [*_selected(groups, names, selection)]
+            for metric in own:
+                by_tag: dict[str, Counts] = {}
+                for tag, by_metric in selected:
+                    counts = by_metric.get(metric.name)
+                    if counts is not None and counts.devices:
+                        by_tag[tag] = by_tag[tag] + counts if tag in by_tag else counts
+                for tag, counts in by_tag.items():
+                    of_round = parts.setdefault((metric, tag), {}).setdefault(info.key.round, {})
+                    of_round[version.version] = counts
         # Of a round that cannot be read under one version, a part of the fleet would look like all of it.
         damaged = {info.key.round for info in infos if info.damage}
         for rounds in parts.values():
@@ -608,7 +610,7 @@ class Results:
                 by_metric[name][tags] = {name: of_metric}
         named = {name for group in counts.values() for name in group}
         for name in named or by_metric.keys():
-            weight = sum(plan.by_name[name].mechanism.row_count for _ in by_metric[name])
+            weight = len(by_metric[name]) * plan.by_name[name].mechanism.row_count
             self._counts.put((key, name), by_metric[name], 1 + weight)
         return by_metric
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reticent.errors import ParameterError
 from reticent.plan import Metric, Plan
 from reticent.reports import ID_BYTES, Report, record_width
-from reticent_collector.counts import Counts, counts_from_rows
+from reticent_collector.counts import Counts, counts_of_lists
 from reticent_collector.stores.count_arrays import CountArrays
 
 Records = NDArray[np.uint8]
@@ -155,7 +155,7 @@ def latest(keys: Iterable[RoundKey], last: int | None = None) -> list[RoundKey]:
 
 
 def counts_of_rows(
-    plan: Plan, rows: Iterable[tuple[Iterable[str], str, Iterable[int], Iterable[int]]]
+    plan: Plan, rows: Iterable[tuple[Iterable[str], str, Sequence[int], Sequence[int]]]
 ) -> CountsByTags:
     """The counts of such rows; `ParameterError` when they do not fit the plan."""
     by_tags: CountsByTags = {}
@@ -163,8 +163,7 @@ def counts_of_rows(
         names = tuple(tags)
         if len(names) != len(plan.segments):
             raise ParameterError("tags", f"one per segment ({len(plan.segments)})", len(names))
-        cells = ((row, *cell) for row, cell in enumerate(zip(reports, ones, strict=True)))
-        by_tags.setdefault(names, {})[metric] = counts_from_rows(plan.by_name[metric], cells)
+        by_tags.setdefault(names, {})[metric] = counts_of_lists(plan.by_name[metric], reports, ones)
     return by_tags
 
 

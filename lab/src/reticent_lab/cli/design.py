@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,6 +144,11 @@ def _figure(text: str, round_days: int | None) -> Figure:
     from reticent_lab.design import Figure, ValueSpread
 
     name, *words = (word.strip() for word in text.split(","))
+    if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name):
+        raise click.UsageError(
+            f"--metric: expected a name of lower-case letters, digits, - and _ that starts with a letter, got "
+            f"{name!r}.\n  Hint: a column of a file with another name is to be renamed"
+        )
     kind = words.pop(0) if words and "=" not in words[0] else "mean"
     given: dict[str, str] = {}
     for word in words:

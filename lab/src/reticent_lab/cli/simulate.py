@@ -166,9 +166,14 @@ def _recordings(plan: Plan, file: str, days: int) -> dict[str, Recorded]:
 
     path = values_file(file)
     columns = metrics_in(path, list(plan.recorded))
-    if not columns:
-        return dict.fromkeys(plan.recorded, recorded_values(path).in_rounds(days))
-    return {name: read_values(path, column=(name, plan.recorded[name])).in_rounds(days) for name in columns}
+    if columns:
+        tables = {name: read_values(path, column=(name, plan.recorded[name])) for name in columns}
+    else:
+        tables = dict.fromkeys(plan.recorded, recorded_values(path))
+    if plan.round_seconds >= DAY:
+        for table in tables.values():
+            table.check_days()
+    return {name: table.in_rounds(days) for name, table in tables.items()}
 
 
 def _check_sources(plan: Plan, by_file: dict[str | None, str], by_name: dict[str | None, str]) -> None:

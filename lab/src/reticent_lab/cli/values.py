@@ -27,6 +27,6 @@ def recorded_values(file: Path) -> Recorded:
         if "columns" not in str(error) or "Hint: " in str(error):
             raise
         raise ReticentError(
-            f"{error}\n  Hint: a file has the columns individual, day, value; or individual, day and one per metric; "
-            "or a row per individual with a column per day; or one column of values"
+            f"{error}\n  Hint: name the columns in the first line: individual, day, value; or individual, day and one "
+            "per metric; or a row per individual with a column per day; or one column of values"
         ) from error

@@ -57,6 +57,7 @@ class ValueSpread:
     @classmethod
     def recorded(cls, recording: Recorded) -> ValueSpread:
         """Of recorded days, whose totals over whole weeks and months it has too."""
+        recording.check_days()
         by_days = {}
         for days in (1, 7, 28):
             blocks = len(recording.days) // days

@@ -20,6 +20,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -44,6 +45,8 @@ _ALSO = {
 """Other names of these columns, in any case."""
 _NOTHING = ("", "na", "nan", "null", "none")
 """What stands in a table of days where an individual has no value."""
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d")
+_OTHER_DATE = re.compile(r"\s*\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
 _ROWS = 1 << 12  # Rows of CSV at a time: they stay in the cache
 _LARGEST = 2**31 - 1
 _NONE = np.empty(0, dtype=np.int64)
@@ -80,6 +83,13 @@ class Recorded:
             return table.copy()
         chosen = generator.choice(individuals, devices, replace=devices > individuals)
         return np.asarray(table[:, chosen])
+
+    def check_days(self) -> None:
+        """Refuse values of times of a day, where they are to be those of days."""
+        if any(map(_TIME.match, self.days)):
+            raise ValuesError(
+                f"{self.name}: expected a value per individual and day, got times; add them up by days."
+            )
 
     def in_rounds(self, days: int) -> Recorded:
         """
@@ -162,6 +172,10 @@ def read_values(
         keys: Sequence[Any] = [int(day) for day in rows.days]
     except (TypeError, ValueError):
         keys = rows.days
+        if any(_OTHER_DATE.match(str(day)) for day in keys):
+            raise ValuesError(
+                f"{file}: day: expected whole numbers, or dates such as 2026-01-31; other dates do not sort."
+            ) from None
     order = sorted(range(len(keys)), key=keys.__getitem__)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
@@ -176,7 +190,7 @@ def read_values(
     if top is None:
         top = max(1, int(rows.values.max()))
     if top > _LARGEST:
-        raise ValuesError(f"{file}: expected values below 2^31; give max_value to clamp larger ones.")
+        raise ValuesError(f"{file}: expected values below 2^31; choose a larger unit, such as MB, not bytes.")
     metric = column[1] if column else None
     none = -1 if _can_be_none(metric) else 0
     table = np.full((len(order), len(rows.individuals)), none, dtype=np.int32)
@@ -235,7 +249,9 @@ def _csv(file: Path, column: tuple[str, Metric] | None) -> _Rows:
                 columns.append((_codes(individuals, names), _codes(days, dates), numbers))
                 first += len(rows)
         except (csv.Error, UnicodeDecodeError) as error:
-            raise ValuesError(f"{file}: expected CSV in UTF-8; {error}.") from error
+            raise ValuesError(
+                f"{file}: expected CSV in UTF-8; save it so, as `iconv` does; {error}."
+            ) from error
     individual, day, value = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     return _Rows(list(individuals), individual, list(days), day, value, form)
 
@@ -329,9 +345,9 @@ def _form(file: Path, delimiter: str, heads: list[str]) -> _Form:
     if "individual" in known or (size > 1 and not _is_value(heads[-1])):  # a header
         if "day" not in known and all(map(_has_digit, heads[1:])):
             return _Form(delimiter, True, size, None, tuple(heads[1:]), labelled=True)
-        _needed(file, [_column(head) or head for head in heads])
+        _needed(file, heads, [_column(head) or head for head in heads])
     if size < 2:
-        _needed(file, heads)
+        _needed(file, heads, [_column(head) or head for head in heads])
     return _form_without_header(file, delimiter, heads)
 
 
@@ -377,8 +393,9 @@ def _opened(file: Path) -> TextIO:
     return file.open(encoding="utf-8-sig", newline="")
 
 
-def _needed(file: Path, heads: Sequence[str]) -> tuple[str, ...]:
-    missing = [name for name in COLUMNS if name not in heads]
+def _needed(file: Path, heads: Sequence[str], names: Sequence[str] = ()) -> tuple[str, ...]:
+    """Refuse a file without the columns; `names` are the heads by the names that they stand for."""
+    missing = [name for name in COLUMNS if name not in (names or heads)]
     if missing:
         raise ValuesError(
             f"{file}: expected the columns {', '.join(COLUMNS)}; "
@@ -410,9 +427,12 @@ def _whole(
         except ValueError:
             number = -1.0
         if not 0 <= number < 2**53 or number != int(number):
+            where = f"{_place(file, row, form)}: {name}: expected a whole number from 0 to below 2^53"
+            if text.strip().lower() in _NOTHING:
+                raise ValuesError(f"{where}, got none; leave the row out: a missing row counts as 0.")
             raise ValuesError(
-                f"{_place(file, row, form)}: {name}: expected a whole number from 0 to below 2^53; "
-                "choose a unit in which values are whole, such as ms instead of seconds."
+                f"{where}; choose a unit in which values are whole, such as ms instead of seconds, and add a "
+                "constant to values that can be negative."
             )
         numbers.append(int(number))
     return np.array(numbers, dtype=np.int64)

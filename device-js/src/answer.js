@@ -37,7 +37,7 @@ function inRange(plan, values) {
  *
  * @param {Fraction[]} amounts @param {Fraction} limit @param {bigint} moment
  */
-function partAt(amounts, limit, moment) {
+export function partAt(amounts, limit, moment) {
   let used = ZERO;
   for (const [part, amount] of amounts.entries()) {
     used = used.plus(amount);
@@ -51,7 +51,7 @@ function partAt(amounts, limit, moment) {
  *
  * @param {Fraction[]} amounts @param {Fraction} limit @param {bigint[]} darts
  */
-function partHit(amounts, limit, darts) {
+export function partHit(amounts, limit, darts) {
   const bars = [...amounts, amounts.reduce((left, amount) => left.minus(amount), limit)];
   const hits = darts.map((dart) => {
     const place = dart * BigInt(bars.length);

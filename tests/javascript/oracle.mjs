@@ -1,7 +1,7 @@
 // Answers questions about the JavaScript device: a JSON list of [what, about] in, a list of answers out.
 
 import { readFileSync } from "node:fs";
-import { answer } from "../../device-js/src/answer.js";
+import { answer, partAt, partHit } from "../../device-js/src/answer.js";
 import { Blake2b } from "../../device-js/src/blake2b.js";
 import { fromHex, toHex } from "../../device-js/src/bytes.js";
 import { Draws } from "../../device-js/src/draws.js";
@@ -30,6 +30,11 @@ const doing = {
   cell: ({ grid, value, alpha }) => {
     const points = grid.map((point) => Fraction.parse(point));
     return new OneBitMean(1n << 60n, points).classOf(Fraction.parse(value), BigInt(alpha));
+  },
+  part: ({ amounts, limit, words }) => {
+    const given = amounts.map((amount) => Fraction.parse(amount));
+    const draws = words.map(BigInt);
+    return [partAt(given, Fraction.parse(limit), draws[0]), partHit(given, Fraction.parse(limit), draws)];
   },
   window: async ({ plan, metric, cohort }) => (await planOf(plan)).byName.get(metric).mechanism.window(cohort),
   round: ({ seconds, at }) => {

@@ -47,6 +47,10 @@ def test_every_step_is_that_of_the_vectors(ask: Ask) -> None:
         ("round", each, [each["round"], each["start"], each["round"], each["round"] + 1])
         for each in VECTORS["rounds"]
     ]
+    expected += [
+        ("part", each | {"words": [each["word"], *VECTORS["splits"]["darts"]]}, [each["front"], each["hit"]])
+        for each in VECTORS["splits"]["picks"]
+    ]
     assert len(expected) > 190
     assert ask([(what, about) for what, about, _ in expected]) == [answer for _, _, answer in expected]
 

@@ -111,6 +111,26 @@ def test_what_is_not_the_whole_period_is_hollow_and_no_line_goes_to_it() -> None
         assert ["open" in bar.get("class") for bar in bars] == [False, True]
 
 
+@pytest.mark.parametrize("count", [60, 400])
+def test_many_periods_that_are_not_whole_are_open_and_have_no_line(count: int) -> None:
+    """Also where a chart is drawn by pixels, of medians by steps, and where it is small."""
+    open_from = count // 2
+    marks = [mark(place, 5.0 + place % 3, hollow=place >= open_from) for place in range(count)]
+    for chart in drawn(charts.series([charts.Line(marks)], "x", "")):
+        (line,) = chart.all("path", "middle")
+        (rule, *_) = chart.all("line", "rule")
+        left, right = float(rule.get("x1")), float(rule.get("x2"))
+        assert max(x for x, _ in chart.places(line)) < (left + right) / 2
+        assert chart.all("circle" if count == 60 else "path", "open")
+    medians = [replace(one, hollow=one.start >= open_from * 3600) for one in boxes(count)]
+    for chart in drawn(charts.series([charts.Line(medians)], "x", "")):
+        assert ["open" in band.get("class") for band in chart.all("path", "band")] == [False] * 2 + [True] * 2
+    (small,) = drawn(charts.spark([mark(0, 5.0), mark(1, 6.0), mark(2, 9.0, hollow=True)], "x"))
+    (last,) = (dot for dot in small.all("circle", "dot") if "open" not in dot.get("class"))
+    (beside,) = small.all("circle", "open")
+    assert float(last.get("cx")) < float(beside.get("cx")), "the dot is on the last whole period"
+
+
 def test_other_parameters_break_the_line_and_are_named() -> None:
     other = [mark(place, 7.0, version=3, asked="other") for place in (3, 4)]
     marks = [mark(0, 5.0), mark(1, 6.0), mark(2, 7.0, version=2), *other]

@@ -333,6 +333,10 @@ def test_a_change_of_parameters_is_a_break(world: World, changed: tuple[str, str
     world.answer(MONDAY + DAY, 60, 20, plan=newer)
     figures = [(date(one.start), one.versions, one.estimate.reports) for one in world.figures()]
     assert figures == [("2026-11-03", "2", 60), ("2026-11-03", "1", 40), ("2026-11-02", "1", 40)]
+    (period, _) = world.results.periods(Selection("app", "used", every="day"))
+    both = [metric for metric in period.metrics if metric.name == "used"]
+    alone = [world.results.results(period, [metric], Selection("app"))[0] for metric in both]
+    assert [(one.versions, one.estimate.reports) for one in alone] == [("2", 60), ("1", 40)]
     changes = world.results.changes(Selection("app", "used", every="day"))
     assert [(change.figure.versions, change.baseline.versions) for change in changes] == [("1", "1")]
 
@@ -460,6 +464,23 @@ def test_a_round_that_is_open_or_damaged_under_one_version_is_no_figure_of_the_f
     )
     (day, _) = world.figures()
     assert (day.state, [*day.by_round]) == ("open", [kept])
+
+
+def test_a_sealed_round_that_is_damaged_under_one_version_is_no_figure_of_the_fleet(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = plan_with(("version = 1", "version = 2"))
+    world.store.register(newer)
+    rounds_of_day = [world.answer(MONDAY + place * DAY // 4, 40, 30) for place in range(2)]
+    world.answer(MONDAY + DAY // 4, 60, 20, plan=newer)
+    assert [*world.figures()[0].by_round] == rounds_of_day
+    rounds = world.store.rounds
+    monkeypatch.setattr(
+        world.store,
+        "rounds",
+        lambda *asked: [info._replace(damage="torn" * (info.key.version == 2)) for info in rounds(*asked)],
+    )
+    assert [*world.figures()[0].by_round] == rounds_of_day[:1]
 
 
 def test_a_damaged_round_is_missing_and_keeps_its_day_open(

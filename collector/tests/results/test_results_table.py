@@ -566,3 +566,36 @@ def test_versions_of_a_plan_have_periods_that_the_newest_has_not(in_memory: Stor
     assert list(problems(in_memory, later)) == []
     write_results(in_memory, later, rebuild=True)
     assert table(in_memory) == before
+
+
+def test_figures_of_a_divided_plan_whose_parameters_changed_within_a_day_are_told_apart(
+    in_memory: Store,
+) -> None:
+    """The rows of a metric under other parameters have its name too."""
+    text = SHOP.replace("min_reports = 20", "min_reports = 2") + "[answers]\nmetrics = 1\n"
+    for version, flip, ones in ((1, "0.1", 10), (2, "0.2", 30)):
+        plan = Plan.from_toml(
+            text.replace("version = 1", f"version = {version}").replace("flip = 0.1", f"flip = {flip}")
+        )
+        in_memory.register(plan)
+        layout = Layout(plan)
+        for number in range(MONDAY + 2 * version - 2, MONDAY + 2 * version):
+            key = RoundKey("shop", version, number)
+            reports = [
+                Report("shop", version, number, place.to_bytes(16), bits, place, {}, asked)
+                for place in range(80)
+                for bits, asked in [
+                    (b"\x80" if place < ones else b"\0", b"\x80") if place < 40 else (b"\0", b"\x40")
+                ]
+            ]
+            in_memory.append({key: b"".join(map(layout.pack, reports))})
+            in_memory.seal(key)
+    write_results(in_memory, later)
+    selection = Selection("shop", "minutes", every="day")
+    figures = Results(in_memory, later).estimates(selection)
+    period = figures[0].period
+    computed = [*Results(in_memory, later).computed(period, period.metrics, selection)]
+    assert [figure.versions for figure in figures] == ["2", "1"]
+    assert [figure.estimate.value for figure in figures] == [
+        one.estimate.value for one in computed if one.metric.name == "minutes"
+    ]

@@ -7,12 +7,12 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 
 import pytest
 from tests.shared.devices import HERE, SECONDS, InFile, Make, identity
-from tests.shared.state_files import change_in, what_is_in
+from tests.shared.state_files import change_in, drop, what_is_in
 
 from reticent.device import Device, Policy, SecretDraws, answer
 from reticent.plan import Plan
@@ -355,6 +355,10 @@ def test_back_to_remembered_answers_is_a_new_memory(device_of: Make, clock: Manu
     assert "max_lifetime" in device_of(remembered, policy=policy).status().refused[0]
     before = device_of(remembered, policy=Policy.unlimited())
     assert before.receipt().total_lifetime == 6 + len(before.receipt().windows)
+    live(before, clock, 2 * WEEK)
+    says = str(before.receipt())
+    assert "This file answered " in says
+    assert "All answers so far are at most e^" in says, "each kind of answer has its own promise"
 
 
 def test_receipts_are_summed_up_after_going_back_to_remembered_answers(
@@ -372,6 +376,21 @@ def test_receipts_are_summed_up_after_going_back_to_remembered_answers(
         device.flush()
     assert len(in_file().reports) < 4 + 64
     assert device.receipt().earlier
+
+
+def test_a_lost_file_of_sampled_answers_has_no_bound_on_the_loss_so_far(
+    device_of: Make, clock: ManualClock, state: Path
+) -> None:
+    """Windows of earlier years are not known any more; remembered answers kept within their limit."""
+    device = device_of(plan_of("7d"), policy=Policy())
+    live(device, clock, 2 * WEEK)
+    device.close()
+    drop(state, "totals")
+    device = device_of(plan_of("7d"), policy=Policy())
+    assert device.set_consent("granted")
+    [lost] = [entry for entry in device.receipt().losses if entry.lost]
+    assert lost.loss == inf
+    assert "Infinite: " in str(device.receipt())
 
 
 def test_sampled_answers_ask_for_no_new_memory(device_of: Make, clock: ManualClock) -> None:

@@ -159,7 +159,7 @@ def _sampled_card(plan: Plan, rounds: int, time: str) -> PrivacyCard:
         groups={group.name: GroupLosses(_group_losses(plan, group).round, inf) for group in plan.groups},
         rounds=rounds,
         time=time,
-        **asdict(card(window)),
+        **vars(card(window)),
         window=window,
         windows=windows,
     )

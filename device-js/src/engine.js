@@ -55,7 +55,8 @@ export class Engine {
   constructor(data, setting, { verdict, onSince }) {
     this.data = data;
     this.setting = setting;
-    this.isNew = !data.secret && !data.lost && !data.choice && !data.pauses.length;
+    const isAgreed = setting.consent === "granted" || setting.consent === "local";
+    this.isNew = isAgreed && !data.secret && !data.lost && !data.choice && !data.pauses.length;
     this.verdict = data.secret ? verdict : null; // none: it was wiped
     this.onSince = onSince;
     this.now = setting.now;

@@ -18,6 +18,7 @@ from scipy.stats import binomtest
 from reticent.mechanisms import hadamard_sign
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_packed
+from reticent_collector.counts import HistogramCounts
 from reticent_collector.estimates.cohort_balance import balance
 from reticent_collector.results import Selection
 from reticent_collector.stores import RoundKey
@@ -272,6 +273,6 @@ def test_lazy_liars_who_all_claim_one_cohort_are_seen_in_the_rows_too(
     (row,) = {rows.mechanism.rows_of(cohort)[0] for cohort in (17,)}
     reports = [*clean.counts["rows"].reports]
     reports[row] += 300
-    found = balance(rows, replace(clean.counts["rows"], reports=tuple(reports)))
+    found = balance(rows, HistogramCounts(tuple(reports), clean.counts["rows"].ones, clean.counts["rows"].rows_per_report))
     assert found is not None
     assert [each.row for each in found.over] == [row]

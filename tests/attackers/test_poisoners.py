@@ -271,8 +271,9 @@ def test_lazy_liars_who_all_claim_one_cohort_are_seen_in_the_rows_too(
     clean = collected(False)
     rows = clean.plan.by_name["rows"]
     (row,) = {rows.mechanism.rows_of(cohort)[0] for cohort in (17,)}
-    reports = [*clean.counts["rows"].reports]
+    counts = clean.counts["rows"]
+    reports = [*counts.reports]
     reports[row] += 300
-    found = balance(rows, HistogramCounts(tuple(reports), clean.counts["rows"].ones, clean.counts["rows"].rows_per_report))
+    found = balance(rows, HistogramCounts(tuple(reports), counts.ones, counts.rows_per_report))
     assert found is not None
     assert [each.row for each in found.over] == [row]

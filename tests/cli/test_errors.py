@@ -62,7 +62,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("plan", "check", "examples"), 2, "is a directory"),
     (("rounds", "--url", "https://a.example", "--key-file", "picture.png"), 2, "got one that is not text"),
     (("agent", "plan.toml", "--state", "x.db", "--key-file", "picture.png"), 2, "got one that is not text"),
-    (("simulate", "plan.toml", "--values", "plan-v1.toml"), 1, "Hint: name the columns in the first line: individual, day, value;"),
+    (("simulate", "plan.toml", "--values", "plan-v1.toml"), 1, "Hint: name the columns in the first line"),
     (("design", "--metric", "a,mean,values=plan-v1.toml", "--devices", 9), 1, "a row per individual"),
     # addresses
     (("rounds", "--store", "mysql://x"), 1, "expected sqlite:///path"),

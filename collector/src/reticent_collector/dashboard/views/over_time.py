@@ -18,7 +18,7 @@ from reticent_collector.stores import FEW
 MOST_LINES = 8  # as many as there are colours that all eyes can distinguish
 SHOWN_LINES = 4
 MOST_FLAGS = 20  # the latest
-MOST_TIPS = 160  # of one chart: each is on the page twice
+MOST_TIPS = 120  # of one chart: each is on the page twice
 
 
 def over_time(

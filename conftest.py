@@ -4,10 +4,13 @@ import gc
 import inspect
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import partialmethod
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -39,7 +42,17 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the other cores have tests
 settings.register_profile("reticent", settings(), deadline=None)  # nothing here is timed
 settings.load_profile("reticent")
 
-if "mix_stderr" in inspect.signature(CliRunner.__init__).parameters:  # click 8.1 has one or the other
+
+@contextmanager
+def _isolated(runner: CliRunner, *arguments: Any, **options: Any) -> Iterator[Any]:
+    """What is written to stderr is seen at once: click 8.1 does not flush it."""
+    with _isolate(runner, *arguments, **options) as streams:
+        sys.stderr.reconfigure(write_through=True)  # type: ignore[union-attr]
+        yield streams
+
+
+if "mix_stderr" in inspect.signature(CliRunner.__init__).parameters:  # click 8.1
+    _isolate, CliRunner.isolation = CliRunner.isolation, _isolated  # type: ignore[method-assign,assignment]
     CliRunner.__init__ = partialmethod(CliRunner.__init__, mix_stderr=False)  # type: ignore[method-assign,assignment]
     Result.output = property(lambda result: result.stdout + result.stderr)  # type: ignore[method-assign,assignment]
 

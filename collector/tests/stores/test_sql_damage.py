@@ -237,7 +237,7 @@ def test_one_damaged_round_does_not_keep_the_collector_from_serving(url: str, op
             assert service.get(path).status == 200, path
         assert "damaged" in service.get("/plans/app-usage", accept="text/html").body.decode()
 
-        clock[0] += 86_400  # both are due: one is sealed, the other when it is repaired
+        clock[0] += 2 * 86_400  # both are due, with their day: one is sealed, the other when it is repaired
         until(lambda: app.health().sealed == 1)
         assert json.loads(run("store", "repair", "--store", url, "--yes", "--json").stdout)["rounds"]
         until(lambda: app.health().sealed == 2)

@@ -99,13 +99,19 @@ def test_what_a_store_held_survives(made: Path, url: str) -> None:
         assert content == {name: value for name, value in expected.items() if name != "results"}, opened
 
 
+def almost(rows: object) -> object:
+    """The rows with numbers of eleven digits: the last ones differ between versions of NumPy."""
+    return json.loads(json.dumps(rows), parse_float=lambda number: f"{float(number):.11g}")
+
+
 def test_figures_are_those_of_the_counts_again(made: Path, url: str) -> None:
     """Up to schema 5 each version of a plan had rows of its own: its rounds have the same ones now."""
     with closing(open_store(url)) as store:
         write_results(store, lambda: LATER, rebuild=url.startswith("lake"))
         assert list(problems(store, lambda: LATER)) == []
     rounds = [period for period in plain(content_of(url))["results"] if period[2] == "round"]
-    assert rounds == [period for period in expected_of(made)["results"] if period[2] == "round"]
+    expected = [period for period in expected_of(made)["results"] if period[2] == "round"]
+    assert almost(rounds) == almost(expected)
     assert len(rounds) == len(SEALED)
 
 

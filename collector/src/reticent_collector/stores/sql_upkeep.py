@@ -88,11 +88,14 @@ def problems_of_counts(transaction: Transaction, plan: Plan, number: int, report
 
 
 def unlisted(row: Sequence[Any]) -> tuple[Any, str, Any, Any]:
-    """Tags, metric, reports and ones of a row of `counts`, whose lists are JSON text or arrays."""
+    """Tags, metric, reports and ones of a row of `counts`, whose lists are JSON text or arrays; or a `ValueError`."""
     tags, metric, reports, ones = row
     if isinstance(tags, str):
         decode = msgspec.json.decode
-        return decode(tags), metric, decode(reports), decode(ones)
+        try:
+            return decode(tags), metric, decode(reports), decode(ones)
+        except msgspec.DecodeError as error:  # no ValueError before msgspec 0.20
+            raise ValueError(str(error)) from None
     return tags, metric, reports, ones
 
 

@@ -86,7 +86,7 @@ PLANS = {
     + KINDS.replace("5, 10", "9, 7"),
     "not-toml": "not toml [",
 }
-VALUES = [
+VALUES: list[object] = [
     None,
     0,
     1,
@@ -106,7 +106,7 @@ VALUES = [
     [],
     1e308,
 ]
-WRONG = {
+WRONG: dict[str, object] = {
     "none": None,
     "below": -1,
     "text": "x",

@@ -42,7 +42,7 @@ def opened(state: DeviceState, moment: Moment, silenced_by: tuple[str, ...]) -> 
     state = state.noting("report-damaged", sum(not kept.is_intact(state.plan) for kept in state.waiting))
     policy = moment.settings.policy
     if moment.settings.plan is not None:
-        state = _with_rules(state, moment, silenced_by)
+        state = _with_rules(_with_lasting_pauses(state, state.at(moment.now)), moment, silenced_by)
         lifetime = inf if policy.max_lifetime is None else policy.max_lifetime
         year = inf if policy.max_year is None else policy.max_year
         state = ledger.raise_limits(state, lifetime, year, sampled=False)

@@ -957,6 +957,13 @@ life(
     add(4, 10), at(5, "flush"), at(6, "flush"), at(21, "flush"), at(22, "flush"),
 )  # fmt: skip
 life(
+    "clock-back-when-a-rule-ends",
+    "A rule held by a clock that was ahead, and ends as it is set back: the round under way has no answer.",
+    start(plan="patient"), at(1, "flush"), at(1.5, "close"), start(20, plan="patient", environment=["CI"]),
+    at(20.4, "close"), start(2.1, plan="patient"), add(2.2, 10), at(3, "flush"), add(3.1, 10), at(4, "flush"),
+    at(5, "flush"),
+)  # fmt: skip
+life(
     "clock-back-in-a-pause",
     "The person paused by a clock that was ahead: nothing is recorded or answered of the rounds until they resume.",
     start(plan="patient"), at(1, "flush"), at(1.5, "close"), start(20, plan="patient"), at(20.2, "pause"),

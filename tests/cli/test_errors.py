@@ -293,7 +293,7 @@ def interrupted(process: subprocess.Popen[str]) -> None:
 
 
 def test_ctrl_c_ends_with_130_and_no_traceback(folder: Path) -> None:
-    work = ("--population", "editor", "--individuals", "1000000", "--repetitions", "10", "--out", "begun")
+    work = ("--population", "editor", "--individuals", "1000000", "--repetitions", "1000", "--out", "begun")
     process = started("simulate", "plan.toml", *work)
     deadline = time.monotonic() + 60
     while not Path("begun").exists() and time.monotonic() < deadline:  # it is made when the work begins

@@ -176,7 +176,7 @@ def without_folders(bill: str) -> str:
     """
     A bill of materials that names archives by their files, not by where they were on the machine that built them.
 
-    >>> without_folders('{"url": "file:///home/me/dist/reticent-0.1.0-py3-none-any.whl"}')
+    >>> without_folders('{"url": "file:///dist/reticent-0.1.0-py3-none-any.whl"}')
     '{"url": "reticent-0.1.0-py3-none-any.whl"}'
     """
     return re.sub(r'"file://[^"]*/', '"', bill)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
+from reticent.plan.parse import NAME
 from reticent_collector.columns import COLUMNS, FIGURE, QUANTILES, SUBJECT
 from reticent_collector.http.problems import DETAILS
 
@@ -15,7 +16,7 @@ _NUMBER = {"type": "number"}
 _TEXT = {"type": "string"}
 _WHOLE = {"type": "integer", "minimum": 0}
 _BASE64 = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
-_NAME = {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$"}
+_NAME = {"type": "string", "pattern": f"^{NAME}$"}
 _STATE = {"enum": ["open", "sealed", "damaged"]}
 _EVERY = {"enum": ["round", "window", "day", "week", "month"]}
 _TAGS = {"type": "object", "additionalProperties": _TEXT}

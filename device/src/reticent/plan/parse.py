@@ -24,7 +24,7 @@ MAX_NUMBER = Fraction(10**15)
 MIN_NUMBER = Fraction(1, 10**9)
 MIN_REPORTS = 100  # the smallest group of reports that readers are shown, where a plan says nothing else
 
-_NAME = r"[a-z][a-z0-9_-]{0,63}"
+NAME = r"[a-z][a-z0-9_-]{0,63}"
 _NAME_EXPECTED = "a name of lower-case letters, digits, - and _ that starts with a letter (64 at most)"
 _TAG = r"[A-Za-z0-9][A-Za-z0-9_.+ -]{0,31}"
 _NUMBER_AS_TEXT = r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|[0-9]+/0*[1-9][0-9]*"
@@ -81,7 +81,7 @@ def _head(table: TomlTable) -> dict[str, Any]:
     """What [plan] says; a key whose problem was noted is None, or empty."""
     fields: dict[str, Any] = {"name": "", "version": None, "round_seconds": None}
     if table.require("name", _NAME_EXPECTED):
-        fields["name"] = table.text("name", _NAME, _NAME_EXPECTED)
+        fields["name"] = table.text("name", NAME, _NAME_EXPECTED)
     if table.require("version", "a whole number"):
         fields["version"] = table.integer("version", 1, 2**31 - 1)
     if table.require("round", 'a duration such as "6h"'):
@@ -214,7 +214,7 @@ def _mechanism(
 
 
 def _check_name(table: TomlTable, name: str, key: str = "") -> None:
-    if not re.fullmatch(_NAME, name):
+    if not re.fullmatch(NAME, name):
         table.problem(key, "name", f"expected {_NAME_EXPECTED}.")
 
 

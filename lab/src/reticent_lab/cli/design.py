@@ -141,10 +141,11 @@ def design(out: Path | None, as_json: bool, metrics: tuple[str, ...], **wanted: 
 
 def _figure(text: str, round_days: int | None) -> Figure:
     """A metric, from the words of the command line."""
+    from reticent.plan.parse import NAME
     from reticent_lab.design import Figure, ValueSpread
 
     name, *words = (word.strip() for word in text.split(","))
-    if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name):
+    if not re.fullmatch(NAME, name):
         raise click.UsageError(
             f"--metric: expected a name of lower-case letters, digits, - and _ that starts with a letter, got "
             f"{name!r}.\n  Hint: a column of a file with another name is to be renamed"
